@@ -151,6 +151,12 @@ client_addr(const struct client *c)
 	return c->addr;
 }
 
+const char *
+client_socket(const struct client *c)
+{
+	return c->unix_path;
+}
+
 static size_t
 on_body(char *data, size_t size, size_t n, void *ctx)
 {

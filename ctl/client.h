@@ -29,6 +29,8 @@ struct client *client_new_url(const char *url);
 void client_set_header(struct client *c, const char *name, const char *value);
 void client_free(struct client *c);
 const char *client_addr(const struct client *c);
+/* The path of the unix socket; NULL: it is asked over TCP. */
+const char *client_socket(const struct client *c);
 /* All requests together end within this time from now on, instead of each within its own; > 0. */
 void client_within(struct client *c, struct mono limit);
 /* Is that time over?  Never without client_within(). */

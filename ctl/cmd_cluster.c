@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/record/member.h"
 #include "ctl/ctl.h"
+#include "ctl/raftd_leave.h"
 
 #define JOIN_TIMEOUT_S 30
 #define LEAVE_TIMEOUT_S 60
@@ -162,13 +164,51 @@ cmd_join(struct ctl *ctl)
 	return wait_caught_up(ctl);
 }
 
+/* Was it root who was refused, on the socket of this machine and without a token? */
+static bool
+is_for_raftd(struct ctl *ctl, const struct client_answer *a)
+{
+	return a->status == 403 && geteuid() == 0 && client_socket(ctl->client) != NULL && ctl_token(ctl) == NULL;
+}
+
+/* raftd.sock stands beside rpcd.sock.  False after a complaint. */
+static bool
+leave_raftd(struct ctl *ctl, bool force)
+{
+	const char *rpcd = client_socket(ctl->client), *name = strrchr(rpcd, '/');
+	struct buf path = BUF_INIT(4096), why = BUF_INIT(65536);
+	bool left;
+
+	buf_printf(&path, "%.*s/raftd.sock", (int)(name - rpcd), rpcd);
+	left = raftd_leave(buf_cstr(&path), force, MONO_S(LEAVE_TIMEOUT_S), &why);
+	if (!left) {
+		fprintf(stderr, "clusterctl: leave: ");
+		out_lines(stderr, buf_span(&why));
+		fputc('\n', stderr);
+	}
+	buf_done(&path);
+	buf_done(&why);
+	return left;
+}
+
 int
 cmd_leave(struct ctl *ctl)
 {
 	bool force = ctl_opt(ctl, "force") != NULL;
+	const char *path = force ? "/v1/agent/leave?force" : "/v1/agent/leave";
+	struct client_answer a;
+	int rc = 0;
 
-	return ctl_put(ctl, force ? "/v1/agent/leave?force" : "/v1/agent/leave", LEAVE_TIMEOUT_S,
-	    "Graceful leave complete.");
+	if (client_do(ctl_client(ctl), "PUT", path, SPAN_NONE, LEAVE_TIMEOUT_S, &a))
+		puts("Graceful leave complete.");
+	else if (!is_for_raftd(ctl, &a))
+		rc = client_complain(ctl->client, ctl->verb->words, &a);
+	else if (!leave_raftd(ctl, force))
+		rc = 1;
+	else			/* what is left of it: gossip, and the end of the daemons */
+		rc = ctl_put(ctl, path, LEAVE_TIMEOUT_S, "Graceful leave complete.");
+	client_answer_done(&a);
+	return rc;
 }
 
 int

@@ -89,7 +89,8 @@ RECORD(msg_raft_status,
 	(U64, term), (STR, leader_id),
 	(STR, leader_addr),		/* "ip:port" or "" */
 	(STR, leader_name), (U64, voters), (BOOL, is_voter), (U64, leader_seen_ms))
-RECORD(msg_raft_leave, (BOOL, force))
+RECORD(msg_raft_leave, (BOOL, force),
+	(STR, token, SF_LATER))		/* of whoever asks: it needs agent:write on this node */
 RECORD(msg_raft_recover, (BOOL, dry_run),
 	(STR, token, SF_LATER))		/* of whoever asks: it needs operator:write, to look operator:read */
 RECORD(msg_raft_hello,

@@ -60,6 +60,7 @@ enum op_resource {
 	OP_RES_QUERY,		/* a prepared query, by its name */
 	OP_RES_QUERY_ID,	/* the same, of the one that has this id */
 	OP_RES_ACL,		/* tokens, policies and roles */
+	OP_RES_AGENT,		/* a node's own work, by its name */
 };
 enum op_right { OP_MAY_READ, OP_MAY_LIST, OP_MAY_WRITE };
 enum op_scope {

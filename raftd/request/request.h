@@ -53,7 +53,8 @@ struct request {
 		struct read_wait read;
 		struct proposal write;
 	};
-	void (*recover)(struct request *q, bool dry_run);	/* MSG_RAFT_RECOVER: what comes once it was judged */
+	void (*go_on)(struct request *q, bool how);	/* no operation: what comes once it was judged */
+	bool how;			/* what it is told: dry_run of MSG_RAFT_RECOVER, force of MSG_RAFT_LEAVE */
 	struct state_read *lookup;	/* under way; owned; or NULL */
 	uint64_t needed;		/* what is found in a state of this index or newer may be given */
 	struct fsm_watch *watch;

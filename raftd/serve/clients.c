@@ -23,6 +23,7 @@ struct client {
 	struct server_conn conn;	/* first */
 	struct clients *c;
 	struct asker asker;		/* its channel and requests */
+	uid_t uid;
 	bool paused;
 	bool rpcd;			/* says that it is one */
 	bool knows_ping;		/* and of our build */
@@ -141,6 +142,12 @@ left(void *ctx, enum tv_err err, const char *text)
 	request_plain(ctx, err, text, NULL);
 }
 
+static void
+leave(struct request *q, bool force)
+{
+	membership_leave(q->d->members, force, left, q);
+}
+
 static enum tv_err
 on_leave(void *conn, const struct frame *f)
 {
@@ -153,7 +160,8 @@ on_leave(void *conn, const struct frame *f)
 	q = request_begin(cl, f);
 	if (q == NULL)
 		return TV_ENOMEM;
-	membership_leave(cl->c->d->members, ask.force, left, q);
+	if (op_may_leave(q, ask.force, ask.token, cl->uid, leave))
+		leave(q, ask.force);
 	return TV_OK;
 }
 
@@ -201,8 +209,8 @@ on_accept(void *ctx, void *conn, uid_t uid)
 {
 	struct client *cl = conn;
 
-	(void)uid;
 	cl->c = ctx;
+	cl->uid = uid;
 	asker_init(&cl->asker);
 	cl->asker.chan = cl->conn.chan;
 }

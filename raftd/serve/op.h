@@ -24,11 +24,13 @@ void op_judge(struct request *q, struct span args, struct span token);
 /* A server that was not told of access control in its configuration keeps to it all the same, and says so once; it holds. */
 void op_warn_once(struct raftd *d);
 /*
- * A recovery needs the right to the operator's work, by the state as it is here: there is no leader.  True: it may begin.  False: it has
- * been refused, or begins later, by go_on().
+ * What is no operation.  A recovery needs the right to the operator's work, by the state as it is here: there is no leader.  A leave
+ * needs the right to write to this node's agent, by a state that is up to date where there is a leader; root on raftd.sock (uid 0) without
+ * a token has it.  True: it may begin.  False: it has been refused, or begins later, by go_on().
  */
-typedef void op_recover_fn(struct request *q, bool dry_run);
-bool op_may_recover(struct request *q, bool dry_run, struct span token, op_recover_fn *go_on);
+typedef void op_plain_fn(struct request *q, bool how);
+bool op_may_recover(struct request *q, bool dry_run, struct span token, op_plain_fn *go_on);
+bool op_may_leave(struct request *q, bool force, struct span token, uid_t uid, op_plain_fn *go_on);
 /* It may be carried out.  args: its own, or borrowed until return. */
 void op_permitted(struct request *q, struct span args);
 /* args: borrowed until return. */

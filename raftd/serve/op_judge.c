@@ -5,7 +5,10 @@
  * operations whose object is only known there.  Before either a leader has applied all that earlier ones have acknowledged: until
  * then neither "access control does not hold" nor a right is known for sure.
  */
+#include <stdio.h>
+
 #include "common/base/clock.h"
+#include "common/net/msg.h"
 #include "common/record/records.h"
 #include "raftd/engine/engine.h"
 #include "raftd/fsm/fsm.h"
@@ -170,7 +173,16 @@ op_judge(struct request *q, struct span args, struct span token)
 	}
 }
 
-/* -- a recovery, which is no operation -- */
+/* -- a recovery and a leave, which are no operations -- */
+
+#define RECOVERY_NEEDS "Permission denied: a recovery needs operator:write, and a look at it operator:read"
+#define LEAVE_NEEDS "Permission denied: Missing agent:write on %s; without a token, root leaves by clusterctl leave"
+
+/* What the right to leave is as if it were an operation: to this node's own work. */
+static const struct op leave_op = {
+	.name = "leave", .args = &catalog_read_schema,
+	.access = { OP_OBJECT, OP_RES_AGENT, OP_MAY_WRITE, offsetof(struct catalog_read, Name), NULL },
+};
 
 /* Whose right is the same: to look at the servers, and to remove one. */
 static const struct op *
@@ -180,54 +192,133 @@ recovery_as(bool dry_run)
 }
 
 static void
-recovery_judged(struct state_read *r, struct request *q, bool dry_run)
+refuse_plain(struct request *q, enum tv_err err, const char *text)
 {
 	struct span none = SPAN_NONE;
-	op_recover_fn *go_on = q->recover;
+
+	if (err == TV_EPERM)
+		request_denied(q);
+	request_plain(q, err, text, q->type == MSG_RAFT_RECOVER ? &none : NULL);
+}
+
+/* Judges by the state as it is here.  args: a record of op; borrowed, as is token.  False: it has failed. */
+static bool
+look_plain(struct request *q, const struct op *op, const void *rec, struct span token, state_read_done *done)
+{
+	struct buf args = BUF_INIT(1024);
+
+	schema_pack(op->args, rec, &args);
+	if (!args.failed)
+		q->lookup = statethread_judge(q->d->state, op, buf_span(&args), token, done, q);
+	buf_done(&args);
+	if (q->lookup == NULL)
+		refuse_plain(q, TV_ENOMEM, "raftd is out of memory");
+	return q->lookup != NULL;
+}
+
+static void
+recovery_judged(struct state_read *r, void *ctx)
+{
+	struct request *q = ctx;
+	op_plain_fn *go_on = q->go_on;
 
 	if (r->answer.err == TV_OK) {
 		request_drop_lookup(q);
-		go_on(q, dry_run);
-		return;
+		go_on(q, q->how);
+	} else {
+		refuse_plain(q, r->answer.err, RECOVERY_NEEDS);
 	}
-	request_denied(q);
-	request_plain(q, r->answer.err, "Permission denied: a recovery needs operator:write, and a look at it operator:read", &none);
-}
-
-static void
-look_judged(struct state_read *r, void *ctx)
-{
-	recovery_judged(r, ctx, true);
-}
-
-static void
-act_judged(struct state_read *r, void *ctx)
-{
-	recovery_judged(r, ctx, false);
 }
 
 bool
-op_may_recover(struct request *q, bool dry_run, struct span token, op_recover_fn *go_on)
+op_may_recover(struct request *q, bool dry_run, struct span token, op_plain_fn *go_on)
 {
-	struct span none = SPAN_NONE;
 	const struct op *op = recovery_as(dry_run);
-	struct buf args = BUF_INIT(256);
 	struct raft_peer nobody = { .ID = SPAN_NONE };
+	struct empty_rec empty = { 0 };
 
 	if (q->d->fsm == NULL && q->d->cluster.acl_enabled) {
-		request_plain(q, TV_EAGAIN, "the state is being opened: until then nobody's rights are known", &none);
+		refuse_plain(q, TV_EAGAIN, "the state is being opened: until then nobody's rights are known");
 		return false;
 	}
 	if (q->d->fsm == NULL || fsm_acl_since(q->d->fsm) == 0)
 		return true;
-	if (op->args == &raft_peer_schema)
-		schema_pack(op->args, &nobody, &args);
+	q->go_on = go_on;
+	q->how = dry_run;
+	(void)look_plain(q, op, op->args == &raft_peer_schema ? (const void *)&nobody : &empty, token, recovery_judged);
+	return false;
+}
+
+static bool judge_leave(struct request *q);
+
+static void
+leave_judged(struct state_read *r, void *ctx)
+{
+	struct request *q = ctx;
+	op_plain_fn *go_on = q->go_on;
+	char text[sizeof(LEAVE_NEEDS) + 256];
+	bool again = r->replaced != fsm_replaced(q->d->fsm) ||
+	    (r->answer.err == TV_OK && r->rights == NULL && fsm_acl_since(q->d->fsm) != 0);
+
+	if (again || r->answer.err == TV_OK) {
+		request_drop_lookup(q);
+		if (!again || judge_leave(q))
+			go_on(q, q->how);
+		return;
+	}
+	if (r->answer.err == TV_EPERM && span_eqs(r->answer.text, "Permission denied"))
+		snprintf(text, sizeof(text), LEAVE_NEEDS, q->d->cluster.node_name);
 	else
-		schema_pack(op->args, &(struct empty_rec){ 0 }, &args);
-	q->recover = go_on;
-	q->lookup = statethread_judge(q->d->state, op, buf_span(&args), token, dry_run ? look_judged : act_judged, q);
-	buf_done(&args);
-	if (q->lookup == NULL)
-		request_plain(q, TV_ENOMEM, "raftd is out of memory", &none);
+		(void)span_copy(r->answer.text, text, sizeof(text));
+	refuse_plain(q, r->answer.err, text);
+}
+
+/* With the token that was kept.  True: it may go on now. */
+static bool
+judge_leave(struct request *q)
+{
+	struct catalog_read here = { .Name = span_str(q->d->cluster.node_name) };
+
+	if (fsm_acl_since(q->d->fsm) == 0)
+		return true;
+	(void)look_plain(q, &leave_op, &here, q->token, leave_judged);
+	return false;
+}
+
+/* Without a leader the state as it is here has to do: nobody knows a newer one. */
+static void
+leave_read(struct read_wait *w, enum tv_err err)
+{
+	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
+
+	(void)err;
+	if (judge_leave(q))
+		q->go_on(q, q->how);
+}
+
+bool
+op_may_leave(struct request *q, bool force, struct span token, uid_t uid, op_plain_fn *go_on)
+{
+	struct raftd *d = q->d;
+
+	/* Root on raftd.sock is nobody whom rpcd speaks for. */
+	if (d->left || (uid == 0 && token.len == 0))
+		return true;
+	if (d->fsm == NULL && !d->cluster.acl_enabled)
+		return true;
+	if (d->fsm == NULL) {
+		refuse_plain(q, TV_EAGAIN, "the state is being opened: until then nobody's rights are known");
+	} else if (token.len > OP_NAME_BYTES_MAX) {
+		refuse_plain(q, TV_EPERM, "ACL not found");
+	} else if (!request_keep(q, span_str(""), token)) {
+		refuse_plain(q, TV_ENOMEM, "raftd is out of memory");
+	} else {
+		q->go_on = go_on;
+		q->how = force;
+		if (engine_status(d->engine)->leader == 0)
+			return judge_leave(q);
+		q->read.done = leave_read;
+		engine_read(d->engine, &q->read);
+	}
 	return false;
 }

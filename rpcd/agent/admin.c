@@ -133,10 +133,10 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 }
 
 enum tv_err
-admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
+admin_leave(struct admin *a, bool force, struct span token, admin_done *done, void *ctx)
 {
 	struct task *t = task_new(a);
-	struct buf b = BUF_INIT(64);
+	struct buf b = BUF_INIT(512);
 
 	if (t == NULL)
 		return TV_ELIMIT;
@@ -146,7 +146,8 @@ admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
 	if (a->raft == NULL)
 		return task_begun(t, leave_gossip(t));
 	t->then_gossip = true;
-	schema_pack(&msg_raft_leave_schema, &(struct msg_raft_leave){ force }, &b);
+	b.secret = true;
+	schema_pack(&msg_raft_leave_schema, &(struct msg_raft_leave){ force, token }, &b);
 	return task_begun(t, ask(t, a->raft, MSG_RAFT_LEAVE, &b, a->conf.leave_timeout));
 }
 

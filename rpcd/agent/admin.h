@@ -38,9 +38,10 @@ void admin_free(struct admin *a);
 enum tv_err admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done *done, void *ctx);
 /*
  * Graceful leave.  A server first leaves the Raft configuration (refused with TV_ECONFLICT and the arithmetic when
- * that would lose the quorum, unless force), then gossip.  The caller answers its client, then calls daemon_quit(0).
+ * that would lose the quorum, unless force; with TV_EPERM when raftd finds that the token has no right to it), then
+ * gossip.  token: borrowed, at most OP_NAME_BYTES_MAX.  The caller answers its client, then calls daemon_quit(0).
  */
-enum tv_err admin_leave(struct admin *a, bool force, admin_done *done, void *ctx);
+enum tv_err admin_leave(struct admin *a, bool force, struct span token, admin_done *done, void *ctx);
 /*
  * `raft recover` at this node's raftd; dry_run: only the report.  value: a packed raft_recovery or empty; err and text
  * as raftd said (TV_ECONFLICT: refused; TV_EPERM: this token may not).  TV_EINVAL at once: this node is no server.

@@ -236,7 +236,7 @@ on_admin(void *ctx, enum tv_err err, struct span text, uint32_t count)
 	if (err == TV_OK)
 		answer_empty(r, 200);
 	else
-		answer_span(r, 500, text.len > 0 ? text : span_str(tv_strerror(err)));
+		answer_span(r, err == TV_EPERM ? 403 : 500, text.len > 0 ? text : span_str(tv_strerror(err)));
 }
 
 void
@@ -304,9 +304,15 @@ on_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
 static void
 run_leave(struct request *r)
 {
-	struct note *a = note_new(r);
-	enum tv_err err = a == NULL ? TV_ENOMEM :
-	    admin_leave(r->api->admin, params_has(&r->query, "force"), on_leave, a);
+	struct note *a;
+	enum tv_err err;
+
+	r->op.token = api_token(r);
+	if (!api_names_fit(r))
+		return;
+	a = note_new(r);
+	err = a == NULL ? TV_ENOMEM :
+	    admin_leave(r->api->admin, params_has(&r->query, "force"), r->op.token, on_leave, a);
 
 	if (err == TV_OK)
 		return;

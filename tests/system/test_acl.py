@@ -3,16 +3,19 @@
 would; the list of operations comes from the header, and one that has no row here fails."""
 import json
 import os
+import pwd
+import subprocess
 import sys
 import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import inject  # noqa: E402
-from aclkit import DENIED, MANAGEMENT, NOT_FOUND, ON, READ_ALL, formed, servers_with_clock, writes  # noqa: E402
+from aclkit import DENIED, MANAGEMENT, NOT_FOUND, ON, READ_ALL, auth, formed, servers_with_clock, writes  # noqa: E402
 from clockfault import ClockFault, missing  # noqa: E402
 from cluster import Cluster, main, skip  # noqa: E402
 from oprows import OPS, Asker, holds  # noqa: E402
 from raftcluster import ERR, KV_SET, MSG  # noqa: E402
+from tvframe import Conn  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NOBODY = str(uuid.UUID(int=77, version=4))
@@ -245,7 +248,7 @@ def test_from_inside():
     what is anybody's or the reader's, and the state stays what it was."""
     if inject.missing():
         skip(inject.missing())
-    with Cluster("127.241.10") as c:
+    with Cluster("127.241.11") as c:
         node, = c.servers(1, **ON)
         acl, _ = formed(c, [node])
         ids = populate(acl)
@@ -268,4 +271,67 @@ def test_from_inside():
         assert node.running("rpcd") and acl.http("GET", "/v1/kv/alien/key").ok(200)
 
 
-main(test_every_operation, test_from_inside)
+class TakenOver:
+    """raftd.sock, as whoever has taken over rpcd: under its user."""
+
+    def __init__(self, node):
+        user = pwd.getpwnam("_rpcd")
+        os.setegid(user.pw_gid)
+        os.seteuid(user.pw_uid)
+        try:
+            self.conn = Conn(os.path.join(node.run, "raftd.sock"), role="rpcd")
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+
+    def leave(self, secret, force=True):
+        err, text = self.conn.call(MSG.RAFT_LEAVE, [force, secret])
+        return err, text
+
+
+def voters(acl):
+    return {s["Node"] for s in acl.ask("GET", "/v1/operator/raft/configuration")["Servers"] if s["Voter"]}
+
+
+def test_leave():
+    """A server that rpcd was taken over of stays, by force too, unless a token with agent:write on it is shown; root's clusterctl needs none."""
+    with Cluster("127.241.10") as c:
+        servers = c.servers(3, **ON)
+        acl, leader = formed(c, servers)
+        first, second = [n for n in servers if n is not leader]
+        acl.node = leader
+        deleted = acl.make('agent "%s" { policy = "write" }' % first.name)
+        acl.delete(deleted)
+        tokens = {"none": "", "unknown": NOBODY, "deleted": deleted["SecretID"], "reader": acl.token(READ_ALL),
+                  "another's": acl.token('agent "%s" { policy = "write" }' % second.name), "long": "x" * 300}
+        taken = TakenOver(first)
+        for kind, secret in tokens.items():
+            err, text = taken.leave(secret)
+            want = NOT_FOUND if kind in ("unknown", "deleted", "long") else DENIED + ": Missing agent:write on " + first.name
+            assert err == ERR.EPERM and text.startswith(want), (kind, err, text)
+            assert len(voters(acl)) == 3, kind
+        # rpcd passes on the token of whoever asks it, and what raftd says to it.
+        r = first.put("/v1/agent/leave", headers=auth(tokens["reader"]))
+        assert r.status == 403, r
+        r = first.put("/v1/agent/leave", unix=True)
+        assert r.status == 403 and b"root leaves by clusterctl leave" in r.body, r
+        assert len(voters(acl)) == 3 and first.running("raftd")
+        own = acl.token('agent "%s" { policy = "write" }' % first.name)
+        wait_for("it leaves by its token", lambda: first.put("/v1/agent/leave", headers=auth(own)).status == 200)
+        assert first.wait_end() == [0, 0, 0]
+        assert voters(acl) == {leader.name, second.name}
+        # Root on the socket, without a token.
+        ctl = [os.path.join(c.build, "ctl", "clusterctl"), "--addr", "unix:" + os.path.join(second.run, "rpcd.sock"), "leave"]
+        refused = subprocess.run(ctl, capture_output=True, text=True, timeout=60, env=dict(os.environ, CONSUL_HTTP_TOKEN=tokens["reader"]))
+        assert refused.returncode == 1 and DENIED in refused.stderr, refused
+        wait_for("root's leave", lambda: subprocess.run(ctl, capture_output=True, text=True, timeout=60).stdout ==
+                 "Graceful leave complete.\n")
+        assert second.wait_end() == [0, 0, 0]
+        assert voters(acl) == {leader.name}
+        # What raftd has done already needs nothing more, so that gossip can be left, too.
+        taken = TakenOver(leader)
+        assert taken.leave("")[0] == ERR.EPERM
+        assert taken.leave(acl.secret) == (0, "") and taken.leave("") == (0, "")
+
+
+main(test_every_operation, test_leave, test_from_inside)

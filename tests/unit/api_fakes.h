@@ -302,11 +302,11 @@ admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done 
 }
 
 enum tv_err
-admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
+admin_leave(struct admin *a, bool force, struct span token, admin_done *done, void *ctx)
 {
 	(void)a;
 	fake.admin_flag = force;
-	return fake_admin(span_str(""), done, ctx);
+	return fake_admin(token, done, ctx);
 }
 
 enum tv_err

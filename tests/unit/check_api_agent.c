@@ -351,6 +351,12 @@ START_TEST(leaving)
 	fake_answered(r, 500, "would lose quorum: 2 of 3");
 	fake_end(r);
 	ck_assert_uint_eq(fake.quits, 0);
+	r = fake_begin("PUT", "/v1/agent/leave?token=shown", NULL, NULL);
+	ck_assert_str_eq(fake.admin_arg, "shown");	/* raftd judges it */
+	fake.admin_done(fake.admin_ctx, TV_EPERM, span_str("Permission denied: Missing agent:write on n1"), 0);
+	fake_answered(r, 403, "Permission denied: Missing agent:write on n1");
+	fake_end(r);
+	ck_assert_uint_eq(fake.quits, 0);
 	r = fake_begin("PUT", "/v1/agent/leave?force", NULL, NULL);
 	ck_assert(fake.admin_flag);
 	fake.admin_done(fake.admin_ctx, TV_OK, span_str(""), 0);

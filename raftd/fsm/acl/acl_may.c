@@ -33,6 +33,8 @@ resource_of(enum op_resource r)
 		return ACL_OPERATOR;
 	case OP_RES_KEYRING:
 		return ACL_KEYRING;
+	case OP_RES_AGENT:
+		return ACL_AGENT;
 	case OP_RES_QUERY:
 	case OP_RES_QUERY_ID:
 		return ACL_QUERY;
