@@ -188,6 +188,7 @@ def test_what_was_done_is_counted():
         n1 = c.add("n1", 1, raftd={"bootstrap": True}, rpcd={"prometheus_retention_time": "360h"}).start()
         c1 = c.client("c1", 2, n1, rpcd={"prometheus_retention_time": "360h"})
         c.formed([n1, c1])
+        c1.up()
         c1.kv_put("k", b"v")
         counted(n1)
         counted(c1)
