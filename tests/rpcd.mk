@@ -11,11 +11,11 @@ tests_unit_check_schema_json_LDADD = common/libtvjson.a $(UNIT_LIBS) $(JANSSON_L
 endif
 
 # The HTTP API without sockets.
-RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcaudit.a rpcd/librpcagent.a rpcd/librpcdns.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcdefinition.a rpcd/librpceventwire.a common/libtvjson.a common/libtvrt.a common/libtvcore.a \
+RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcaudit.a rpcd/librpcagent.a rpcd/librpcdns.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcwan.a rpcd/librpcdefinition.a rpcd/librpceventwire.a common/libtvjson.a common/libtvrt.a common/libtvcore.a \
 	$(PCRE2_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) $(EV_LIBS) -lm
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_api_agent tests/unit/check_agent_checks
-TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_api_agent tests/unit/check_agent_checks
+check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_translate tests/unit/check_api_agent tests/unit/check_agent_checks
+TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_translate tests/unit/check_api_agent tests/unit/check_agent_checks
 tests_unit_check_agent_checks_SOURCES = tests/unit/check_agent_checks.c
 tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcevent.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
 	$(JANSSON_LIBS) $(SODIUM_LIBS)
@@ -64,6 +64,8 @@ tests_unit_check_api_ui_SOURCES = tests/unit/check_api_ui.c $(API_KIT)
 tests_unit_check_api_ui_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 tests_unit_check_api_dns_SOURCES = tests/unit/check_api_dns.c $(API_KIT)
 tests_unit_check_api_dns_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+tests_unit_check_translate_SOURCES = tests/unit/check_translate.c $(API_KIT)
+tests_unit_check_translate_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 tests_unit_check_api_agent_SOURCES = tests/unit/check_api_agent.c $(API_KIT)
 tests_unit_check_api_agent_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 endif

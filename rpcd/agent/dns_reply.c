@@ -6,6 +6,7 @@
 #include "common/record/records.h"
 #include "common/text/duration.h"
 #include "rpcd/agent/dns_reply.h"
+#include "rpcd/wan/translate.h"
 
 #define FOUND_BYTES_MAX (3u << 20)	/* of instances in one answer: MSG_DNS_ASK takes 4 MiB */
 #define INSTANCE_OVERHEAD 64
@@ -14,49 +15,15 @@
 
 /* -- instances -- */
 
-/* Which of the addresses of nodes and services hold where the answer goes. */
-struct reach {
-	const char *address;	/* the tag of the address; NULL: the one without a tag */
-	const char *v4, *v6;	/* tags, by family */
-};
-static const struct reach near_by = { NULL, "lan_ipv4", "lan_ipv6" }, by_wan = { "wan", "wan_ipv4", "wan_ipv6" };
-
-static const struct reach *
-reach_of(struct span local, struct span datacenter)
-{
-	return local.len == 0 || span_eq(local, datacenter) ? &near_by : &by_wan;
-}
-
-static struct span
-tagged(const struct span_map *m, const char *name)
-{
-	for (uint32_t i = 0; i < m->n; i++)
-		if (span_eqs(m->kv[i][0], name))
-			return m->kv[i][1];
-	return SPAN_NONE;
-}
-
-/* All empty: there is none. */
-static struct service_address
-service_tagged(const struct obj_list *l, const char *name)
-{
-	const struct service_address *v = l->v;
-
-	for (uint32_t i = 0; i < l->n; i++)
-		if (span_eqs(v[i].Name, name))
-			return v[i];
-	return (struct service_address){ .Address = SPAN_NONE };
-}
-
 static void
-take_node(struct msg_dns_instance *out, const struct node *n, const struct reach *r)
+take_node(struct msg_dns_instance *out, const struct node *n, bool translate)
 {
-	struct span far = r->address == NULL ? SPAN_NONE : tagged(&n->TaggedAddresses, r->address);
+	struct translated t = translate_node(n->Address, &n->TaggedAddresses, translate);
 
 	out->node = n->Node;
-	out->address = far.len > 0 ? far : n->Address;
-	out->lan4 = tagged(&n->TaggedAddresses, r->v4);
-	out->lan6 = tagged(&n->TaggedAddresses, r->v6);
+	out->address = t.plain;
+	out->lan4 = t.v4;
+	out->lan6 = t.v6;
 	out->meta = n->Meta;
 }
 
@@ -87,20 +54,16 @@ weight_of(const struct weights *w, enum dns_state state)
 }
 
 static void
-take_instance(struct msg_dns_instance *out, const struct health_entry *e, const struct reach *r)
+take_instance(struct msg_dns_instance *out, const struct health_entry *e, bool translate)
 {
-	const struct obj_list *l = &e->Service.TaggedAddresses;
-	struct service_address far = { .Address = SPAN_NONE };
+	const struct service *s = &e->Service;
+	struct translated t = translate_service(s->Address, s->Port, &s->TaggedAddresses, translate);
 
-	if (r->address != NULL)
-		far = service_tagged(l, r->address);
-	take_node(out, &e->Node, r);
-	out->service_address = far.Address.len > 0 ? far.Address : e->Service.Address;
-	out->service_lan4 = service_tagged(l, r->v4).Address;
-	out->service_lan6 = service_tagged(l, r->v6).Address;
-	out->port = far.Port > 0 ? (uint64_t)far.Port : e->Service.Port;
-	if (out->port > 65535)
-		out->port = 0;
+	take_node(out, &e->Node, translate);
+	out->service_address = t.plain;
+	out->service_lan4 = t.v4;
+	out->service_lan6 = t.v6;
+	out->port = t.port > 65535 ? 0 : t.port;
 	out->state = state_of(e);
 	out->weight = weight_of(&e->Service.Weights, (enum dns_state)out->state);
 }
@@ -118,7 +81,7 @@ size_of(const struct msg_dns_instance *i)
 
 /* As many as an answer of the channel holds.  Spans borrow the reply. */
 static enum tv_err
-read_entries(struct rd *in, const struct reach *r, struct arena *a, struct msg_dns_found *found)
+read_entries(struct rd *in, bool translate, struct arena *a, struct msg_dns_found *found)
 {
 	uint32_t n = mpr_nil(in) ? 0 : mpr_array(in), kept = 0;
 	struct msg_dns_instance *v = arena_array(a, n, sizeof(*v));
@@ -132,7 +95,7 @@ read_entries(struct rd *in, const struct reach *r, struct arena *a, struct msg_d
 		arena_reset(&one);
 		if ((err = schema_unpack(&health_entry_schema, in, &one, &e)) != TV_OK)
 			break;
-		take_instance(&v[kept], &e, r);
+		take_instance(&v[kept], &e, translate);
 		struct span (*kv)[2] = arena_array(a, v[kept].meta.n, sizeof(*kv));
 		if (kv == NULL) {
 			err = TV_ENOMEM;
@@ -160,7 +123,7 @@ same_letters(struct span a, struct span b)
 
 /* Older servers list all of them. */
 static enum tv_err
-read_node(struct rd *in, struct span name, const struct reach *r, struct arena *a, struct msg_dns_found *found)
+read_node(struct rd *in, struct span name, bool translate, struct arena *a, struct msg_dns_found *found)
 {
 	uint32_t n = mpr_nil(in) ? 0 : mpr_array(in);
 	struct msg_dns_instance *v = arena_array(a, 1, sizeof(*v));
@@ -173,7 +136,7 @@ read_node(struct rd *in, struct span name, const struct reach *r, struct arena *
 		arena_reset(&one);
 		if ((err = schema_unpack(&node_schema, in, &one, &node)) != TV_OK || !same_letters(node.Node, name))
 			continue;
-		take_node(v, &node, r);
+		take_node(v, &node, translate);
 		struct span (*kv)[2] = arena_array(a, v->meta.n, sizeof(*kv));
 		if (kv == NULL) {
 			err = TV_ENOMEM;
@@ -217,7 +180,7 @@ read_query(struct rd *in, struct span local, struct arena *a, struct msg_dns_fou
 	struct span dc = mpr_bytes(&behind, OP_NAME_BYTES_MAX);
 	enum tv_err err = behind.err;
 	if (err == TV_OK)
-		err = read_entries(in, reach_of(local, dc.len > 0 ? dc : found->datacenter), a, found);
+		err = read_entries(in, translate_applies(local, dc.len > 0 ? dc : found->datacenter), a, found);
 	if (err == TV_OK)
 		(void)mpr_bytes(in, OP_NAME_BYTES_MAX);
 	if (err == TV_OK)
@@ -356,16 +319,16 @@ void
 dns_reply_read(enum dns_kind kind, struct span name, struct span datacenter, struct span local,
     const struct op_reply *reply, struct arena *a, struct msg_dns_found *out)
 {
-	const struct reach *r = reach_of(local, datacenter);
+	bool translate = translate_applies(local, datacenter);
 	struct rd in = rd_span_over(reply->value);
 	enum tv_err err = reply->err;
 
 	*out = (struct msg_dns_found){ .status = DNS_FOUND, .datacenter = datacenter };
 	if (err == TV_OK)
-		err = kind == DNS_KIND_NODE ? read_node(&in, name, r, a, out) :
+		err = kind == DNS_KIND_NODE ? read_node(&in, name, translate, a, out) :
 		    kind == DNS_KIND_ADDRESS ? read_owner(&in, a, out) :
 		    kind == DNS_KIND_QUERY ? read_query(&in, local, a, out) :
-		    is_list(kind) ? read_names(kind, &in, a, out) : read_entries(&in, r, a, out);
+		    is_list(kind) ? read_names(kind, &in, a, out) : read_entries(&in, translate, a, out);
 	/* TV_EUNREACH: no such datacenter, or nobody in it.  TV_ENOENT: no such query. */
 	if (err != TV_OK)
 		*out = (struct msg_dns_found){

@@ -11,7 +11,7 @@
 uint16_t dns_reply_op(enum dns_kind kind);
 /*
  * Reads a reply to it.  name: that was asked for.  datacenter: that was asked; the answer may be of another one.
- * local: what is of another datacenter than this has its WAN addresses, where there are any; empty: nothing has.
+ * local: addresses of other datacenters than this are translated (rpcd/wan/translate.h); empty: none are.
  * Spans borrow the reply, the datacenter and the arena.  An error of the reply, or one that is malformed, is a status.
  */
 void dns_reply_read(enum dns_kind kind, struct span name, struct span datacenter, struct span local,

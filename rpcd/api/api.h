@@ -205,8 +205,16 @@ void api_json(struct request *r, const struct op_reply *reply);
  * rendered in slices, and the answer comes later (rpcd/api/render.c).
  */
 void api_render_list(struct request *r, const struct schema *s, struct span list);
-/* The same behind what is in the answer already; this text comes after it, and lives as long as the request. */
-void api_render_list_before(struct request *r, const struct schema *s, struct span list, const char *after);
+/*
+ * The same behind what is in the answer already; this text comes after it, and lives as long as the request.  dc: the
+ * datacenter that the records are of; empty: our own.
+ */
+void api_render_list_before(struct request *r, const struct schema *s, struct span list, struct span dc,
+    const char *after);
+/* Are addresses in such records of this datacenter translated?  dc may be empty: our own (rpcd/api/translate.c). */
+bool api_translates(const struct request *r, const struct schema *s, struct span dc);
+/* As schema_json(); translate: with translated addresses. */
+enum tv_err api_record_json(const struct schema *s, bool translate, struct rd *in, struct buf *out);
 /* The same with the names of a packed text_list; not_found: 404 if there is none. */
 void api_render_names(struct request *r, struct span record, bool not_found);
 /* Unpacks the reply's record (OP_ONE); false: answered 500. */

@@ -79,7 +79,7 @@ answer_services(struct request *r, const struct schema *s, struct span packed)
 
 	if (api_filter_failed(r))
 		return;
-	if (passing.len == 0 || schema_json(s, &in, &r->answer.body) != TV_OK)
+	if (passing.len == 0 || api_record_json(s, api_translates(r, s, r->op.dc), &in, &r->answer.body) != TV_OK)
 		answer_text(r, 500, "rpc error making call: malformed answer");
 	else
 		answer_json(r);

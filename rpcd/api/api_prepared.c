@@ -191,7 +191,7 @@ answer_found(struct request *r, const struct op_reply *reply, unsigned tries)
 	buf_puts(out, "{\"Service\":");
 	json_quote(q.Service.Service, out);
 	buf_puts(out, ",\"Nodes\":");
-	api_render_list_before(r, &prepared_node_schema, nodes, kept);
+	api_render_list_before(r, &prepared_node_schema, nodes, dc, kept);
 }
 
 static void

@@ -160,6 +160,8 @@ answer_finish(struct request *r, unsigned status)
 	answer_header(r, "Vary", "Accept-Encoding");
 	if (r->endpoint != NULL)
 		answer_header(r, "X-Consul-Default-ACL-Policy", "allow");
+	if (r->endpoint != NULL && r->api->conf->translate_wan_addrs)
+		answer_header(r, "X-Consul-Translate-Addresses", "true");
 	r->answered = true;
 	if (r->api != NULL && status >= 500)
 		r->api->stats.errors++;

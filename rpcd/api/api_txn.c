@@ -95,7 +95,7 @@ answer_results(struct request *r, struct span list, struct span end)
 		return;
 	}
 	buf_puts(&r->answer.body, "{\"Results\":");
-	api_render_list_before(r, &txn_result_shown_schema, list, kept);
+	api_render_list_before(r, &txn_result_shown_schema, list, r->op.dc, kept);
 }
 
 static void

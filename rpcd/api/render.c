@@ -26,6 +26,7 @@ struct render {
 	struct rd in;
 	uint32_t fields;		/* names: of the record around them */
 	uint32_t left;			/* elements */
+	bool translate;			/* addresses: api_translates() */
 	char before;			/* what stands before the next one */
 	const char *after;		/* what stands behind the list */
 	struct mono paused;		/* the end of the last slice; 0: there was none */
@@ -50,8 +51,8 @@ element(struct render *v)
 	}
 	buf_u8(&r->answer.body, (uint8_t)v->before);
 	v->before = ',';
-	if (v->schema != NULL)
-		(void)schema_json(v->schema, &v->in, &r->answer.body);	/* the reader keeps the error */
+	if (v->schema != NULL)		/* the reader keeps the error */
+		(void)api_record_json(v->schema, v->translate, &v->in, &r->answer.body);
 	else
 		json_quote(mpr_bytes(&v->in, SCHEMA_TEXT_BYTES_MAX), &r->answer.body);
 }
@@ -236,14 +237,14 @@ render(struct render *v, struct span list)
 void
 api_render_list(struct request *r, const struct schema *s, struct span list)
 {
-	api_render_list_before(r, s, list, "");
+	api_render_list_before(r, s, list, r->op.dc, "");
 }
 
 void
-api_render_list_before(struct request *r, const struct schema *s, struct span list, const char *after)
+api_render_list_before(struct request *r, const struct schema *s, struct span list, struct span dc, const char *after)
 {
-	struct render v = { .r = r, .schema = s, .bytes = BUF_INIT(list.len), .in = rd_span_over(list), .before = '[',
-	    .after = after };
+	struct render v = { .r = r, .schema = s, .bytes = BUF_INIT(list.len), .in = rd_span_over(list),
+	    .translate = api_translates(r, s, dc), .before = '[', .after = after };
 
 	if (list.len > 0 && !mpr_nil(&v.in))
 		v.left = mpr_array(&v.in);
