@@ -1,50 +1,36 @@
 /*
- * rpcd: talks to the world.  This file is the program seen from above: what is opened with privileges, what
- * the sandbox leaves, and how the parts are wired: HTTP -> api -> route -> raftd or other nodes' rpcds.
+ * rpcd: talks to the world.  This file is the program seen from above: what the sandbox leaves, and how the
+ * parts are wired: HTTP -> api -> route -> raftd or other nodes' rpcds.  opening.h has what is opened before.
  */
-#include <errno.h>
-#include <jansson.h>
-#include <malloc.h>
 #include <sodium.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/source.h"
-#include "common/proc/daemon.h"
-#include "common/proc/loop_turns.h"
 #include "common/proc/privdrop.h"
-#include "common/record/mpack.h"
-#include "rpcd/acl/guard.h"
 #include "rpcd/acl/replicate.h"
-#include "rpcd/agent/check_monitor.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/coord_report.h"
-#include "rpcd/agent/def_files.h"
 #include "rpcd/agent/dns_explain.h"
 #include "rpcd/agent/dns_process.h"
 #include "rpcd/agent/log_streams.h"
 #include "rpcd/agent/registry_loop.h"
 #include "rpcd/api/audit.h"
 #include "rpcd/api/gzip.h"
-#include "rpcd/api/host.h"
 #include "rpcd/audit/trail.h"
 #include "rpcd/cache/cache.h"
-#include "rpcd/dns/launch.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/fire.h"
 #include "rpcd/event/queries.h"
 #include "rpcd/gossip/keyring_query.h"
 #include "rpcd/http/http.h"
-#include "rpcd/route/failover.h"
+#include "rpcd/info.h"
+#include "rpcd/opening.h"
 #include "rpcd/route/link_server.h"
-#include "rpcd/wan/datacenters.h"
+#include "rpcd/rpcd.h"
 
-#define FDS_MAX 64			/* HTTP listeners */
-#define PATH_BYTES_MAX 4096
 #define FRAME_OVERHEAD 4096		/* of a request beside its arguments */
 #define CACHE_QUERY_TIME MONO_S(600)	/* as long as a blocking query may be in Consul */
 #define SETTLE_TIME MONO_S(1)		/* for what is under way when we are to stop */
@@ -54,63 +40,7 @@
 #define EXPLAIN_LOOKUPS_MAX 256
 #define CHANGES_LOGGED_MAX 60		/* of one reload of services.d */
 
-struct rpcd {
-	const struct daemon_spec *spec;
-	struct cluster_conf cluster;
-	struct rpcd_conf conf;
-	struct ev_loop *loop;
-	struct mono started;
-	struct loop_turns turns;
-	ev_timer look_servers;		/* after members changed */
-	unsigned servers;		/* of this datacenter that were alive then */
-
-	/* opened with privileges */
-	int http_fds[FDS_MAX];
-	unsigned http_fd_count;
-	int rpc_fd;			/* -1 on a client */
-	int check_monitor, docker_monitor;	/* channels to them, -1: none */
-	int dns_monitor;		/* the same; -1: no DNS */
-	struct key *psks;		/* of the links, locked: one for each key of the ring, the primary one first */
-	struct server_keys server_keys;
-	struct noise_conf noise;
-	struct host host;
-	char gossipd_path[PATH_BYTES_MAX], raftd_path[PATH_BYTES_MAX], checks_path[PATH_BYTES_MAX];
-	char tokens_path[PATH_BYTES_MAX], acl_path[PATH_BYTES_MAX];
-	struct trail *trail;
-
-	struct members *members;
-	struct raftd_client *raft;	/* NULL on a client */
-	struct link_client *links;
-	struct coords *coords;		/* NULL on a client */
-	struct route *route;
-	struct agent_tokens tokens;
-	struct acl_resolver *acl;
-	struct acl_guard fire_guard, keyring_guard;
-	struct acl_replicator *replicator;	/* NULL: no server, or no other datacenter's tokens are copied */
-	struct datacenters datacenters;
-	struct cache *cache;
-	struct coord_report *coord_report;
-	struct link_server *link_server;		/* NULL on a client */
-	struct admin *admin;
-	struct def_set defined;		/* by services.d, between reading and taking over */
-	struct registry *registry;
-	struct checks *checks;
-	struct dns_process *dns;	/* NULL: no DNS */
-	struct dns_explainer *dns_explainer;
-	struct events *events;
-	struct queries *queries;
-	struct log_streams *log_streams;
-	struct gzip *gzip;
-	struct http *http;
-	struct failovers failovers;
-	struct api api;
-
-	ev_timer settle;		/* while stopping */
-	struct mono stop_at;
-	bool settled;
-};
-
-/* -- with privileges ------------------------------------------------------- */
+/* -- before the sandbox ------------------------------------------------------ */
 
 /*
  * whole: they must fit what is registered.  Whether scripts may be run was decided at the start: the process that runs
@@ -145,172 +75,6 @@ check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
 	if (err == TV_OK)
 		err = dns_conf_check(d->conf, d->cluster->datacenter, errbuf + n, cap - (size_t)n);
 	return err == TV_OK ? read_definitions(d->ctx, d->conf_dir, true, errbuf, cap) : err;
-}
-
-static enum tv_err
-add_listener(struct rpcd *p, int fd, const char *what, char *errbuf, size_t cap)
-{
-	if (fd < 0) {
-		snprintf(errbuf, cap, "cannot listen on %s: %s", what, strerror(errno));
-		return TV_ESYS;
-	}
-	p->http_fds[p->http_fd_count++] = fd;
-	return TV_OK;
-}
-
-static enum tv_err
-open_http(struct rpcd *p, char *errbuf, size_t cap)
-{
-	const struct conf_list *addresses = &p->conf.http_addresses;
-	char what[PATH_BYTES_MAX + 16];
-
-	snprintf(what, sizeof(what), "%s/rpcd.sock", p->cluster.run_dir);
-	enum tv_err err = add_listener(p, daemon_socket(p->spec, what), what, errbuf, cap);
-	for (size_t i = 0; i < addresses->count && p->conf.http_port != 0 && err == TV_OK; i++) {
-		if (p->http_fd_count == FDS_MAX) {
-			snprintf(errbuf, cap, "http_addresses: more than %d", FDS_MAX - 1);
-			return TV_ELIMIT;
-		}
-		snprintf(what, sizeof(what), "%s port %u", addresses->items[i], p->conf.http_port);
-		err = add_listener(p, listen_tcp(addresses->items[i], p->conf.http_port), what, errbuf, cap);
-	}
-	return err;
-}
-
-/* cluster.key serves until gossipd tells the ring as it is now. */
-static enum tv_err
-open_psks(struct rpcd *p, char *errbuf, size_t cap)
-{
-	struct keyring ring;
-	enum tv_err err = keyring_load(p->cluster.cluster_key, &ring, errbuf, cap);
-
-	if (err != TV_OK)
-		return err;
-	p->psks = sodium_allocarray(KEYRING_KEYS_MAX, sizeof(*p->psks));
-	for (unsigned i = 0; i < ring.count && p->psks != NULL; i++)
-		cluster_link_psk(span_of(ring.keys[i].bytes, ring.lens[i]), p->psks[i].bytes);
-	p->noise.psks = p->psks;
-	p->noise.psk_count = ring.count;
-	keyring_wipe(&ring);
-	keys_wipe_stack();
-	if (p->psks != NULL)
-		return TV_OK;
-	snprintf(errbuf, cap, "no locked memory for the keys (see LimitMEMLOCK)");
-	return TV_ENOMEM;
-}
-
-static enum tv_err
-open_keys(struct rpcd *p, char *errbuf, size_t cap)
-{
-	const struct cluster_conf *c = &p->cluster;
-
-	if (!c->have_keys)
-		return TV_OK;
-	enum tv_err err = open_psks(p, errbuf, cap);
-	if (err == TV_OK)
-		err = server_keys_load(c->server_key, c->server_pub, c->server ? SERVER_RPC : SERVER_CLIENT,
-		    &p->server_keys, errbuf, cap);
-	p->noise.pattern = NOISE_NKPSK0;
-	p->noise.statics = p->server_keys.rpc;
-	p->noise.static_count = p->server_keys.count;
-	p->noise.static_public = p->server_keys.pub;
-	return err;
-}
-
-static enum tv_err
-open_rpc(struct rpcd *p, char *errbuf, size_t cap)
-{
-	if (!p->cluster.server)
-		return TV_OK;
-	p->rpc_fd = listen_tcp(p->cluster.bind, p->cluster.rpc_port);
-	if (p->rpc_fd >= 0)
-		return TV_OK;
-	snprintf(errbuf, cap, "cannot listen on %s port %u: %s", p->cluster.bind, p->cluster.rpc_port, strerror(errno));
-	return TV_ESYS;
-}
-
-static enum tv_err
-open_dns(struct rpcd *p, char *errbuf, size_t cap)
-{
-	struct dns_sockets sockets;
-
-	if (p->conf.dns_port == 0)
-		return TV_OK;
-	enum tv_err err = dns_sockets_open(&p->conf, &sockets, errbuf, cap);
-	if (err != TV_OK)
-		return err;
-	err = check_monitor_start(&(struct check_monitor_conf){
-		.user = "_dns", .docker_socket = "", .roles = { [ROLE_NETWORK] = true },
-		.best_effort = p->cluster.sandbox != 0,
-		.log_level = log_enabled(LOG_LVL_DEBUG) ? LOG_LVL_DEBUG : p->cluster.log_level,
-		.log_dest = p->cluster.log_to, .program = LAUNCH_PROGRAM, .title = "rpcd: dns",
-		.sockets = sockets.fds, .udp_count = sockets.udp, .tcp_count = sockets.tcp,
-	}, &p->dns_monitor, errbuf, cap);
-	dns_sockets_close(&sockets);
-	return err;
-}
-
-/* For JSON: the bodies that we parse may hold a key. */
-static void
-free_wiped(void *p)
-{
-	if (p != NULL)
-		explicit_bzero(p, malloc_usable_size(p));
-	free(p);
-}
-
-static int
-own_log_level(const struct rpcd *p)
-{
-	return log_enabled(LOG_LVL_DEBUG) ? LOG_LVL_DEBUG : p->cluster.log_level;
-}
-
-/* That of docker is another one: its processes are in the group of docker's socket, and the others are not. */
-static enum tv_err
-open_monitors(struct rpcd *p, char *errbuf, size_t cap)
-{
-	const struct rpcd_conf *c = &p->conf;
-	struct check_monitor_conf conf = {
-		.user = "_check", .docker_socket = "",
-		.roles = { [ROLE_NETWORK] = true,
-		    [ROLE_SCRIPTS] = c->enable_script_checks || c->enable_local_script_checks },
-		.best_effort = p->cluster.sandbox != 0, .log_dest = p->cluster.log_to,
-		.log_level = own_log_level(p),
-	};
-	enum tv_err err = check_monitor_start(&conf, &p->check_monitor, errbuf, cap);
-
-	if (err != TV_OK || c->docker_socket == NULL)
-		return err;
-	conf.docker_socket = c->docker_socket;
-	memset(conf.roles, 0, sizeof(conf.roles));
-	conf.roles[ROLE_DOCKER] = true;
-	return check_monitor_start(&conf, &p->docker_monitor, errbuf, cap);
-}
-
-static enum tv_err
-open_all(struct daemon_spec *d, char *errbuf, size_t cap)
-{
-	struct rpcd *p = d->ctx;
-	enum tv_err err;
-
-	p->spec = d;
-	snprintf(p->gossipd_path, sizeof(p->gossipd_path), "%s/gossipd.sock", p->cluster.run_dir);
-	snprintf(p->raftd_path, sizeof(p->raftd_path), "%s/raftd.sock", p->cluster.run_dir);
-	snprintf(p->checks_path, sizeof(p->checks_path), "%s/rpcd/checks.json", p->cluster.data_dir);
-	snprintf(p->tokens_path, sizeof(p->tokens_path), "%s/rpcd/tokens.json", p->cluster.data_dir);
-	snprintf(p->acl_path, sizeof(p->acl_path), "%s/rpcd/access-control", p->cluster.data_dir);
-	if (sodium_init() < 0) {
-		snprintf(errbuf, cap, "libsodium cannot start");
-		return TV_ESYS;
-	}
-	if ((err = open_monitors(p, errbuf, cap)) != TV_OK || (err = open_dns(p, errbuf, cap)) != TV_OK)
-		return err;
-	host_open(&p->host);
-	json_set_alloc_funcs(malloc, free_wiped);
-	json_object_seed(0);		/* reads /dev/urandom now: the sandbox will hide it */
-	if ((err = open_keys(p, errbuf, cap)) != TV_OK || (err = open_rpc(p, errbuf, cap)) != TV_OK)
-		return err;
-	return open_http(p, errbuf, cap);
 }
 
 static void
@@ -425,161 +189,6 @@ on_keys(void *ctx, const struct span *psks, unsigned count)
 		link_server_rekeyed(p->link_server);
 }
 
-static void
-put_text(void *b, const char *name, const char *value)
-{
-	mpw_cstr(b, name);
-	mpw_cstr(b, value);
-}
-
-static void
-put_number(struct buf *b, const char *name, uint64_t value)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	put_text(b, name, text);
-}
-
-/* The section "rpcd" of info. */
-static unsigned
-own_info(void *ctx, struct buf *b)
-{
-	struct rpcd *p = ctx;
-	struct http_stats http;
-	struct route_stats routes;
-	struct link_client_stats links;
-	struct coord_report_stats reports;
-	struct link_server_stats peers = { .open = 0 };
-	struct events_stats events;
-	struct checks_stats checks;
-	struct dns_process_stats dns;
-	struct registry_stats synced;
-	struct cache_stats cache;
-	struct registry_journal_stats disk;
-	struct acl_stats acl;
-	struct trail_stats trail;
-	struct acl_replicator_stats copies;
-
-	acl_stats(p->acl, &acl);
-	trail_stats(p->trail, &trail);
-	http_stats(p->http, &http);
-	route_stats(p->route, &routes);
-	if (p->link_server != NULL)
-		link_server_stats(p->link_server, &peers);
-	link_client_stats(p->links, &links);
-	events_stats(p->events, &events);
-	checks_stats(p->checks, &checks);
-	dns_process_stats(p->dns, &dns);
-	registry_stats(p->registry, &synced);
-	cache_stats(p->cache, &cache);
-	registry_disk(p->registry, &disk);
-	coord_report_stats(p->coord_report, &reports);
-	acl_replicator_stats(p->replicator, &copies);
-	const struct { const char *name; uint64_t value; } numbers[] = {
-		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
-		{ "http_requests", p->api.stats.requests }, { "http_errors", p->api.stats.errors },
-		{ "http_under_way", p->api.stats.live }, { "http_cancelled", p->api.stats.cancelled },
-		{ "http_conns", http.conns }, { "http_conns_waiting", http.waiting },
-		{ "http_conns_accepted", http.accepted },
-		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
-		{ "http_conns_timed_out", http.timed_out }, { "http_conns_evicted", http.evicted },
-		{ "http_malformed", http.malformed },
-		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies },
-		{ "calls", routes.started }, { "calls_local", routes.local }, { "calls_forwarded", routes.forwarded },
-		{ "calls_forwarded_dc", routes.forwarded_dc }, { "calls_retried", routes.retried },
-		{ "calls_held", routes.held }, { "calls_failed", routes.failed }, { "calls_unknown", routes.unknown },
-		{ "calls_joined", routes.joined }, { "calls_under_way", routes.under_way },
-		{ "calls_bytes", routes.bytes }, { "calls_refused", routes.refused },
-		{ "cache_entries", cache.entries }, { "cache_bytes", cache.bytes },
-		{ "cache_hits", cache.hits }, { "cache_misses", cache.misses }, { "cache_waiting", cache.waiting },
-		{ "cache_fetches", cache.fetches }, { "cache_fetches_under_way", cache.fetching },
-		{ "cache_fetched", cache.fetched }, { "cache_fetches_failed", cache.fetch_errors },
-		{ "cache_entries_lost", cache.lost }, { "cache_evicted", cache.evicted },
-		{ "cache_expired", cache.expired }, { "cache_refused", cache.refused },
-		{ "cache_too_large", cache.too_large },
-		{ "acl_enabled", acl.holds }, { "acl_down", acl.down }, { "acl_kept", acl.kept },
-		{ "acl_kept_unknown", acl.kept_unknown }, { "acl_kept_bytes", acl.bytes },
-		{ "acl_fetches", acl.fetches }, { "acl_fetches_failed", acl.failed },
-		{ "acl_fetches_under_way", acl.under_way }, { "acl_waiting", acl.waiting },
-		{ "acl_by_down_policy", acl.by_down_policy }, { "acl_not_found", acl.not_found },
-		{ "acl_denied", p->api.stats.denied + p->fire_guard.denied + p->keyring_guard.denied },
-		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
-		{ "links_unproven", links.unproven }, { "links_evicted", links.evicted },
-		{ "links_retired", links.retired }, { "links_retiring", links.retiring },
-		{ "link_addresses", links.known },
-		{ "peers_open", peers.open }, { "peers_refused", peers.refused },
-		{ "peers_malformed", peers.malformed }, { "peers_silent", peers.silent },
-		{ "peers_unproven", peers.unproven }, { "peers_evicted", peers.evicted },
-		{ "peers_retired", peers.retired }, { "peers_retiring", peers.retiring },
-		{ "handshakes_postponed", chan_handshakes_postponed() },
-		{ "services", registry_count(p->registry, ENTRY_SERVICE) },
-		{ "checks", registry_count(p->registry, ENTRY_CHECK) },
-		{ "sync_comparisons", synced.comparisons },
-		{ "sync_comparisons_failed", synced.comparisons_failed },
-		{ "sync_differences", synced.differences },
-		{ "sync_pushes", synced.pushes }, { "sync_pushes_failed", synced.pushes_failed },
-		{ "sync_outputs_deferred", synced.outputs_deferred },
-		{ "registry_frames", disk.frames }, { "registry_bytes", disk.bytes }, { "registry_syncs", disk.syncs },
-		{ "registry_folds", disk.folds }, { "registry_failures", disk.failures },
-		{ "checks_run_here", checks.tasks }, { "checks_alias", checks.aliases },
-		{ "check_processes", checks.running },
-		{ "check_process_starts", checks.starts }, { "check_process_deaths", checks.deaths },
-		{ "check_runs", checks.runs }, { "check_runs_under_way", checks.under_way },
-		{ "check_runs_postponed", checks.postponed }, { "check_runs_timed_out", checks.timed_out },
-		{ "dns_processes", dns.running }, { "dns_process_starts", dns.starts },
-		{ "dns_process_deaths", dns.deaths },
-		{ "dns_udp", dns.served.udp }, { "dns_tcp", dns.served.tcp }, { "dns_answers", dns.served.answers },
-		{ "dns_name_errors", dns.served.name_errors }, { "dns_failures", dns.served.failures },
-		{ "dns_refused", dns.served.refused }, { "dns_malformed", dns.served.malformed },
-		{ "dns_dropped", dns.served.dropped }, { "dns_limited", dns.served.limited },
-		{ "dns_conns", dns.served.conns }, { "dns_conns_refused", dns.served.conns_refused },
-		{ "dns_conns_timed_out", dns.served.conns_timed_out },
-		{ "dns_conns_evicted", dns.served.conns_evicted },
-		{ "dns_lookups", dns.served.lookups }, { "dns_lookups_joined", dns.served.lookups_joined },
-		{ "dns_under_way", dns.served.under_way },
-		{ "dns_cached", dns.lookups.cached + dns.served.kept + dns.served.denied },
-		{ "dns_stale", dns.lookups.stale + dns.served.stale },
-		{ "dns_rendered", dns.served.rendered }, { "dns_rendered_bytes", dns.served.rendered_bytes },
-		{ "dns_denied", dns.served.denied }, { "dns_dead_left_out", dns.lookups.dead_left_out },
-		{ "dns_follows", dns.lookups.follows }, { "dns_facts", dns.served.facts },
-		{ "dns_facts_bytes", dns.served.facts_bytes }, { "dns_facts_evicted", dns.served.facts_evicted },
-		{ "dns_forwarded", dns.served.forwarded }, { "dns_forwarded_failed", dns.served.forwarded_failed },
-		{ "dns_forwarded_timed_out", dns.served.forwarded_timed_out }, { "dns_forged", dns.served.forged },
-		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
-		{ "events_for_others", events.filtered }, { "events_unreadable", events.bad },
-		{ "leaders_announced", events.announcements },
-		{ "queries_executed", p->failovers.stats.executed },
-		{ "queries_failed_over", p->failovers.stats.failed_over },
-		{ "failover_tries", p->failovers.stats.tries },
-		{ "failover_tries_refused", p->failovers.stats.refused },
-		{ "failover_tries_timed_out", p->failovers.stats.timed_out },
-		{ "audit_lines", trail.written }, { "audit_lines_lost", trail.lost },
-		{ "audit_failures", trail.failures },
-		{ "acl_replication_running", copies.running }, { "acl_replication_rounds", copies.rounds },
-		{ "acl_replication_whole", copies.whole }, { "acl_replication_failures", copies.failures },
-		{ "acl_replication_copied", copies.copied }, { "acl_replication_deleted", copies.deleted },
-		{ "acl_replication_bytes", copies.bytes }, { "acl_replication_behind", copies.behind },
-		{ "acl_replication_age_s", copies.age_s }, { "acl_replication_round_ms", copies.round_ms },
-		{ "coordinates_sent", reports.sent }, { "coordinates_failed", reports.failed },
-	};
-	unsigned count = sizeof(numbers) / sizeof(numbers[0]);
-
-	static const char *const down_policies[] = { "extend-cache", "async-cache", "deny", "allow" };
-
-	put_text(b, "version", TV_VERSION);
-	put_text(b, "acl_down_policy", down_policies[p->conf.acl_down]);
-	put_text(b, "sandbox", sandbox_status());
-	put_text(b, "folders", daemon_folders());
-	put_text(b, "gossipd", daemon_client_state(members_daemon(p->members)));
-	put_text(b, "raftd", p->raft == NULL ? "none" : daemon_client_state(raftd_client_daemon(p->raft)));
-	for (unsigned i = 0; i < count; i++)
-		put_number(b, numbers[i].name, numbers[i].value);
-	count += histogram_info(&p->api.stats.took, "http", put_text, b);
-	count += loop_turns_info(&p->turns, put_text, b);
-	return count + histogram_info(&links.took, "link", put_text, b) + 6;
-}
-
 static bool
 peer_allowed(void *ctx, uid_t uid, const gid_t *gids, unsigned count)
 {
@@ -623,7 +232,7 @@ on_token(void *ctx)
 {
 	struct rpcd *p = ctx;
 
-	dns_process_reload(p->dns, own_log_level(p));
+	dns_process_reload(p->dns, rpcd_log_level(p));
 	acl_replicator_wake(p->replicator);
 }
 
@@ -795,7 +404,7 @@ start_checks(struct rpcd *p)
 		},
 		.runs_max = c->check_runs_max, .output_max = c->check_output_max_size,
 		.follow_redirects = c->follow_redirects, .remote_scripts = c->enable_script_checks,
-		.log_level = own_log_level(p),
+		.log_level = rpcd_log_level(p),
 		.lost = checks_lost,
 	});
 	return p->checks != NULL;
@@ -883,7 +492,7 @@ start_dns(struct rpcd *p)
 	p->dns = dns_process_new(&(struct dns_process_conf){
 		.loop = p->loop, .monitor = p->dns_monitor, .route = p->route, .failovers = &p->failovers,
 		.cache = p->cache, .members = p->members, .conf = &p->conf, .datacenter = p->cluster.datacenter,
-		.node_name = p->cluster.node_name, .token = default_token(p), .log_level = own_log_level(p),
+		.node_name = p->cluster.node_name, .token = default_token(p), .log_level = rpcd_log_level(p),
 		.lost = dns_lost,
 	});
 	return p->dns != NULL;
@@ -900,8 +509,8 @@ reload(struct daemon_spec *d)
 	cache_limit(p->cache, p->conf.cache_bytes_max, p->conf.cache_ttl);
 	if (!p->conf.use_cache)
 		cache_clear(p->cache);
-	checks_log(p->checks, own_log_level(p));
-	dns_process_reload(p->dns, own_log_level(p));
+	checks_log(p->checks, rpcd_log_level(p));
+	dns_process_reload(p->dns, rpcd_log_level(p));
 	acl_replicator_wake(p->replicator);
 }
 
@@ -912,7 +521,7 @@ start_agent(struct rpcd *p)
 
 	p->admin = admin_new(&(struct admin_conf){
 		.loop = p->loop, .members = p->members, .raft = p->raft, .links = p->links, .route = p->route,
-		.leave_timeout = c->leave_timeout, .call_timeout = c->admin_timeout, .own_info = own_info, .ctx = p,
+		.leave_timeout = c->leave_timeout, .call_timeout = c->admin_timeout, .own_info = info_put, .ctx = p,
 	});
 	p->dns_explainer = dns_explainer_new(&(struct dns_lookups_conf){
 		.loop = p->loop, .route = p->route, .failovers = &p->failovers, .cache = p->cache,
@@ -1105,18 +714,7 @@ stop(struct daemon_spec *d)
 	coords_free(p->coords);
 	agent_tokens_close(&p->tokens);
 	gzip_free(p->gzip);
-	while (p->http_fd_count > 0)
-		close(p->http_fds[--p->http_fd_count]);
-	if (p->rpc_fd >= 0)
-		close(p->rpc_fd);
-	if (p->check_monitor >= 0)
-		close(p->check_monitor);
-	if (p->docker_monitor >= 0)
-		close(p->docker_monitor);
-	if (p->dns_monitor >= 0)
-		close(p->dns_monitor);
-	sodium_free(p->psks);	/* wipes */
-	server_keys_wipe(&p->server_keys);
+	opening_close(p);
 }
 
 static void
@@ -1155,7 +753,7 @@ main(int argc, char **argv)
 			{ "http_addresses", &p.conf.http_addresses, NULL },	/* DNS may be there alone */
 			{ "dns_addresses", &p.conf.dns_addresses, &p.conf.dns_port },
 		},
-		.open = open_all,
+		.open = opening_open,
 		.listens = listens,
 		.policy = allow,
 		.run = start,

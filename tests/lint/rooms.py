@@ -25,7 +25,7 @@ ROOMS = {
               "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
               "raftd/members/", "raftd/serve/", "raftd/opening", "raftd/main"],
     "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/audit/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/", "rpcd/agent/", "rpcd/api/",
-             "rpcd/http/", "rpcd/main"],
+             "rpcd/http/", "rpcd/rpcd", ("rpcd/opening", "rpcd/info"), "rpcd/main"],
     "ctl": ["ctl/"],
 }
 # What a program uses of another one: the archive's format, and the names of roles.

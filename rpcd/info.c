@@ -1,0 +1,273 @@
+/* See info.h.  Each function adds what it names, and says how many pairs those are. */
+#include <stdio.h>
+
+#include "common/base/clock.h"
+#include "common/net/chan.h"
+#include "common/proc/sandbox.h"
+#include "common/record/mpack.h"
+#include "rpcd/acl/replicate.h"
+#include "rpcd/agent/checks.h"
+#include "rpcd/agent/coord_report.h"
+#include "rpcd/agent/dns_process.h"
+#include "rpcd/agent/registry_loop.h"
+#include "rpcd/audit/trail.h"
+#include "rpcd/cache/cache.h"
+#include "rpcd/event/events.h"
+#include "rpcd/http/http.h"
+#include "rpcd/info.h"
+#include "rpcd/route/link_server.h"
+#include "rpcd/rpcd.h"
+
+struct number {
+	const char *name;
+	uint64_t value;
+};
+
+static void
+put_text(void *b, const char *name, const char *value)
+{
+	mpw_cstr(b, name);
+	mpw_cstr(b, value);
+}
+
+static unsigned
+put_numbers(struct buf *b, const struct number *v, unsigned n)
+{
+	char text[32];
+
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)v[i].value);
+		put_text(b, v[i].name, text);
+	}
+	return n;
+}
+
+static unsigned
+put_http(const struct rpcd *p, struct buf *b)
+{
+	struct http_stats http;
+
+	http_stats(p->http, &http);
+	const struct number numbers[] = {
+		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
+		{ "http_requests", p->api.stats.requests }, { "http_errors", p->api.stats.errors },
+		{ "http_under_way", p->api.stats.live }, { "http_cancelled", p->api.stats.cancelled },
+		{ "http_conns", http.conns }, { "http_conns_waiting", http.waiting },
+		{ "http_conns_accepted", http.accepted },
+		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
+		{ "http_conns_timed_out", http.timed_out }, { "http_conns_evicted", http.evicted },
+		{ "http_malformed", http.malformed },
+		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies },
+	};
+
+	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+static unsigned
+put_calls(const struct rpcd *p, struct buf *b)
+{
+	struct route_stats routes;
+	struct cache_stats cache;
+
+	route_stats(p->route, &routes);
+	cache_stats(p->cache, &cache);
+	const struct number numbers[] = {
+		{ "calls", routes.started }, { "calls_local", routes.local }, { "calls_forwarded", routes.forwarded },
+		{ "calls_forwarded_dc", routes.forwarded_dc }, { "calls_retried", routes.retried },
+		{ "calls_held", routes.held }, { "calls_failed", routes.failed }, { "calls_unknown", routes.unknown },
+		{ "calls_joined", routes.joined }, { "calls_under_way", routes.under_way },
+		{ "calls_bytes", routes.bytes }, { "calls_refused", routes.refused },
+		{ "cache_entries", cache.entries }, { "cache_bytes", cache.bytes },
+		{ "cache_hits", cache.hits }, { "cache_misses", cache.misses }, { "cache_waiting", cache.waiting },
+		{ "cache_fetches", cache.fetches }, { "cache_fetches_under_way", cache.fetching },
+		{ "cache_fetched", cache.fetched }, { "cache_fetches_failed", cache.fetch_errors },
+		{ "cache_entries_lost", cache.lost }, { "cache_evicted", cache.evicted },
+		{ "cache_expired", cache.expired }, { "cache_refused", cache.refused },
+		{ "cache_too_large", cache.too_large },
+	};
+
+	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+static unsigned
+put_acl(const struct rpcd *p, struct buf *b)
+{
+	struct acl_stats acl;
+
+	acl_stats(p->acl, &acl);
+	const struct number numbers[] = {
+		{ "acl_enabled", acl.holds }, { "acl_down", acl.down }, { "acl_kept", acl.kept },
+		{ "acl_kept_unknown", acl.kept_unknown }, { "acl_kept_bytes", acl.bytes },
+		{ "acl_fetches", acl.fetches }, { "acl_fetches_failed", acl.failed },
+		{ "acl_fetches_under_way", acl.under_way }, { "acl_waiting", acl.waiting },
+		{ "acl_by_down_policy", acl.by_down_policy }, { "acl_not_found", acl.not_found },
+		{ "acl_denied", p->api.stats.denied + p->fire_guard.denied + p->keyring_guard.denied },
+	};
+
+	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+static unsigned
+put_links(const struct rpcd *p, struct buf *b)
+{
+	struct link_server_stats peers = { .open = 0 };
+	struct link_client_stats links;
+
+	link_client_stats(p->links, &links);
+	if (p->link_server != NULL)
+		link_server_stats(p->link_server, &peers);
+	const struct number numbers[] = {
+		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
+		{ "links_unproven", links.unproven }, { "links_evicted", links.evicted },
+		{ "links_retired", links.retired }, { "links_retiring", links.retiring },
+		{ "link_addresses", links.known },
+		{ "peers_open", peers.open }, { "peers_refused", peers.refused },
+		{ "peers_malformed", peers.malformed }, { "peers_silent", peers.silent },
+		{ "peers_unproven", peers.unproven }, { "peers_evicted", peers.evicted },
+		{ "peers_retired", peers.retired }, { "peers_retiring", peers.retiring },
+		{ "handshakes_postponed", chan_handshakes_postponed() },
+	};
+
+	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+static unsigned
+put_registry(const struct rpcd *p, struct buf *b)
+{
+	struct registry_stats synced;
+	struct registry_journal_stats disk;
+	struct checks_stats checks;
+
+	registry_stats(p->registry, &synced);
+	registry_disk(p->registry, &disk);
+	checks_stats(p->checks, &checks);
+	const struct number numbers[] = {
+		{ "services", registry_count(p->registry, ENTRY_SERVICE) },
+		{ "checks", registry_count(p->registry, ENTRY_CHECK) },
+		{ "sync_comparisons", synced.comparisons },
+		{ "sync_comparisons_failed", synced.comparisons_failed },
+		{ "sync_differences", synced.differences },
+		{ "sync_pushes", synced.pushes }, { "sync_pushes_failed", synced.pushes_failed },
+		{ "sync_outputs_deferred", synced.outputs_deferred },
+		{ "registry_frames", disk.frames }, { "registry_bytes", disk.bytes }, { "registry_syncs", disk.syncs },
+		{ "registry_folds", disk.folds }, { "registry_failures", disk.failures },
+		{ "checks_run_here", checks.tasks }, { "checks_alias", checks.aliases },
+		{ "check_processes", checks.running },
+		{ "check_process_starts", checks.starts }, { "check_process_deaths", checks.deaths },
+		{ "check_runs", checks.runs }, { "check_runs_under_way", checks.under_way },
+		{ "check_runs_postponed", checks.postponed }, { "check_runs_timed_out", checks.timed_out },
+	};
+
+	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+static unsigned
+put_dns(const struct rpcd *p, struct buf *b)
+{
+	struct dns_process_stats dns;
+
+	dns_process_stats(p->dns, &dns);
+	const struct number numbers[] = {
+		{ "dns_processes", dns.running }, { "dns_process_starts", dns.starts },
+		{ "dns_process_deaths", dns.deaths },
+		{ "dns_udp", dns.served.udp }, { "dns_tcp", dns.served.tcp }, { "dns_answers", dns.served.answers },
+		{ "dns_name_errors", dns.served.name_errors }, { "dns_failures", dns.served.failures },
+		{ "dns_refused", dns.served.refused }, { "dns_malformed", dns.served.malformed },
+		{ "dns_dropped", dns.served.dropped }, { "dns_limited", dns.served.limited },
+		{ "dns_conns", dns.served.conns }, { "dns_conns_refused", dns.served.conns_refused },
+		{ "dns_conns_timed_out", dns.served.conns_timed_out },
+		{ "dns_conns_evicted", dns.served.conns_evicted },
+		{ "dns_lookups", dns.served.lookups }, { "dns_lookups_joined", dns.served.lookups_joined },
+		{ "dns_under_way", dns.served.under_way },
+		{ "dns_cached", dns.lookups.cached + dns.served.kept + dns.served.denied },
+		{ "dns_stale", dns.lookups.stale + dns.served.stale },
+		{ "dns_rendered", dns.served.rendered }, { "dns_rendered_bytes", dns.served.rendered_bytes },
+		{ "dns_denied", dns.served.denied }, { "dns_dead_left_out", dns.lookups.dead_left_out },
+		{ "dns_follows", dns.lookups.follows }, { "dns_facts", dns.served.facts },
+		{ "dns_facts_bytes", dns.served.facts_bytes }, { "dns_facts_evicted", dns.served.facts_evicted },
+		{ "dns_forwarded", dns.served.forwarded }, { "dns_forwarded_failed", dns.served.forwarded_failed },
+		{ "dns_forwarded_timed_out", dns.served.forwarded_timed_out }, { "dns_forged", dns.served.forged },
+	};
+
+	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+static unsigned
+put_events(const struct rpcd *p, struct buf *b)
+{
+	struct events_stats events;
+
+	events_stats(p->events, &events);
+	const struct number numbers[] = {
+		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
+		{ "events_for_others", events.filtered }, { "events_unreadable", events.bad },
+		{ "leaders_announced", events.announcements },
+		{ "queries_executed", p->failovers.stats.executed },
+		{ "queries_failed_over", p->failovers.stats.failed_over },
+		{ "failover_tries", p->failovers.stats.tries },
+		{ "failover_tries_refused", p->failovers.stats.refused },
+		{ "failover_tries_timed_out", p->failovers.stats.timed_out },
+	};
+
+	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+/* The audit trail, the copies of another datacenter's tokens, and reports of coordinates. */
+static unsigned
+put_work(const struct rpcd *p, struct buf *b)
+{
+	struct trail_stats trail;
+	struct acl_replicator_stats copies;
+	struct coord_report_stats reports;
+
+	trail_stats(p->trail, &trail);
+	acl_replicator_stats(p->replicator, &copies);
+	coord_report_stats(p->coord_report, &reports);
+	const struct number numbers[] = {
+		{ "audit_lines", trail.written }, { "audit_lines_lost", trail.lost },
+		{ "audit_failures", trail.failures },
+		{ "acl_replication_running", copies.running }, { "acl_replication_rounds", copies.rounds },
+		{ "acl_replication_whole", copies.whole }, { "acl_replication_failures", copies.failures },
+		{ "acl_replication_copied", copies.copied }, { "acl_replication_deleted", copies.deleted },
+		{ "acl_replication_bytes", copies.bytes }, { "acl_replication_behind", copies.behind },
+		{ "acl_replication_age_s", copies.age_s }, { "acl_replication_round_ms", copies.round_ms },
+		{ "coordinates_sent", reports.sent }, { "coordinates_failed", reports.failed },
+	};
+
+	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+static unsigned
+put_texts(const struct rpcd *p, struct buf *b)
+{
+	static const char *const down_policies[] = { "extend-cache", "async-cache", "deny", "allow" };
+
+	put_text(b, "version", TV_VERSION);
+	put_text(b, "acl_down_policy", down_policies[p->conf.acl_down]);
+	put_text(b, "sandbox", sandbox_status());
+	put_text(b, "folders", daemon_folders());
+	put_text(b, "gossipd", daemon_client_state(members_daemon(p->members)));
+	put_text(b, "raftd", p->raft == NULL ? "none" : daemon_client_state(raftd_client_daemon(p->raft)));
+	return 6;
+}
+
+unsigned
+info_put(void *ctx, struct buf *b)
+{
+	const struct rpcd *p = ctx;
+	struct link_client_stats links;
+	unsigned n = put_texts(p, b);
+
+	n += put_http(p, b);
+	n += put_calls(p, b);
+	n += put_acl(p, b);
+	n += put_links(p, b);
+	n += put_registry(p, b);
+	n += put_dns(p, b);
+	n += put_events(p, b);
+	n += put_work(p, b);
+	n += histogram_info(&p->api.stats.took, "http", put_text, b);
+	n += loop_turns_info(&p->turns, put_text, b);
+	link_client_stats(p->links, &links);
+	return n + histogram_info(&links.took, "link", put_text, b);
+}

@@ -1,0 +1,191 @@
+/* See opening.h. */
+#include <errno.h>
+#include <jansson.h>
+#include <malloc.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rpcd/agent/check_monitor.h"
+#include "rpcd/agent/dns_process.h"
+#include "rpcd/dns/launch.h"
+#include "rpcd/opening.h"
+
+static enum tv_err
+add_listener(struct rpcd *p, int fd, const char *what, char *errbuf, size_t cap)
+{
+	if (fd < 0) {
+		snprintf(errbuf, cap, "cannot listen on %s: %s", what, strerror(errno));
+		return TV_ESYS;
+	}
+	p->http_fds[p->http_fd_count++] = fd;
+	return TV_OK;
+}
+
+static enum tv_err
+open_http(struct rpcd *p, char *errbuf, size_t cap)
+{
+	const struct conf_list *addresses = &p->conf.http_addresses;
+	char what[PATH_BYTES_MAX + 16];
+
+	snprintf(what, sizeof(what), "%s/rpcd.sock", p->cluster.run_dir);
+	enum tv_err err = add_listener(p, daemon_socket(p->spec, what), what, errbuf, cap);
+	for (size_t i = 0; i < addresses->count && p->conf.http_port != 0 && err == TV_OK; i++) {
+		if (p->http_fd_count == FDS_MAX) {
+			snprintf(errbuf, cap, "http_addresses: more than %d", FDS_MAX - 1);
+			return TV_ELIMIT;
+		}
+		snprintf(what, sizeof(what), "%s port %u", addresses->items[i], p->conf.http_port);
+		err = add_listener(p, listen_tcp(addresses->items[i], p->conf.http_port), what, errbuf, cap);
+	}
+	return err;
+}
+
+/* cluster.key serves until gossipd tells the ring as it is now. */
+static enum tv_err
+open_psks(struct rpcd *p, char *errbuf, size_t cap)
+{
+	struct keyring ring;
+	enum tv_err err = keyring_load(p->cluster.cluster_key, &ring, errbuf, cap);
+
+	if (err != TV_OK)
+		return err;
+	p->psks = sodium_allocarray(KEYRING_KEYS_MAX, sizeof(*p->psks));
+	for (unsigned i = 0; i < ring.count && p->psks != NULL; i++)
+		cluster_link_psk(span_of(ring.keys[i].bytes, ring.lens[i]), p->psks[i].bytes);
+	p->noise.psks = p->psks;
+	p->noise.psk_count = ring.count;
+	keyring_wipe(&ring);
+	keys_wipe_stack();
+	if (p->psks != NULL)
+		return TV_OK;
+	snprintf(errbuf, cap, "no locked memory for the keys (see LimitMEMLOCK)");
+	return TV_ENOMEM;
+}
+
+static enum tv_err
+open_keys(struct rpcd *p, char *errbuf, size_t cap)
+{
+	const struct cluster_conf *c = &p->cluster;
+
+	if (!c->have_keys)
+		return TV_OK;
+	enum tv_err err = open_psks(p, errbuf, cap);
+	if (err == TV_OK)
+		err = server_keys_load(c->server_key, c->server_pub, c->server ? SERVER_RPC : SERVER_CLIENT,
+		    &p->server_keys, errbuf, cap);
+	p->noise.pattern = NOISE_NKPSK0;
+	p->noise.statics = p->server_keys.rpc;
+	p->noise.static_count = p->server_keys.count;
+	p->noise.static_public = p->server_keys.pub;
+	return err;
+}
+
+static enum tv_err
+open_rpc(struct rpcd *p, char *errbuf, size_t cap)
+{
+	if (!p->cluster.server)
+		return TV_OK;
+	p->rpc_fd = listen_tcp(p->cluster.bind, p->cluster.rpc_port);
+	if (p->rpc_fd >= 0)
+		return TV_OK;
+	snprintf(errbuf, cap, "cannot listen on %s port %u: %s", p->cluster.bind, p->cluster.rpc_port, strerror(errno));
+	return TV_ESYS;
+}
+
+static enum tv_err
+open_dns(struct rpcd *p, char *errbuf, size_t cap)
+{
+	struct dns_sockets sockets;
+
+	if (p->conf.dns_port == 0)
+		return TV_OK;
+	enum tv_err err = dns_sockets_open(&p->conf, &sockets, errbuf, cap);
+	if (err != TV_OK)
+		return err;
+	err = check_monitor_start(&(struct check_monitor_conf){
+		.user = "_dns", .docker_socket = "", .roles = { [ROLE_NETWORK] = true },
+		.best_effort = p->cluster.sandbox != 0,
+		.log_level = rpcd_log_level(p),
+		.log_dest = p->cluster.log_to, .program = LAUNCH_PROGRAM, .title = "rpcd: dns",
+		.sockets = sockets.fds, .udp_count = sockets.udp, .tcp_count = sockets.tcp,
+	}, &p->dns_monitor, errbuf, cap);
+	dns_sockets_close(&sockets);
+	return err;
+}
+
+/* For JSON: the bodies that we parse may hold a key. */
+static void
+free_wiped(void *p)
+{
+	if (p != NULL)
+		explicit_bzero(p, malloc_usable_size(p));
+	free(p);
+}
+
+/* That of docker is another one: its processes are in the group of docker's socket, and the others are not. */
+static enum tv_err
+open_monitors(struct rpcd *p, char *errbuf, size_t cap)
+{
+	const struct rpcd_conf *c = &p->conf;
+	struct check_monitor_conf conf = {
+		.user = "_check", .docker_socket = "",
+		.roles = { [ROLE_NETWORK] = true,
+		    [ROLE_SCRIPTS] = c->enable_script_checks || c->enable_local_script_checks },
+		.best_effort = p->cluster.sandbox != 0, .log_dest = p->cluster.log_to,
+		.log_level = rpcd_log_level(p),
+	};
+	enum tv_err err = check_monitor_start(&conf, &p->check_monitor, errbuf, cap);
+
+	if (err != TV_OK || c->docker_socket == NULL)
+		return err;
+	conf.docker_socket = c->docker_socket;
+	memset(conf.roles, 0, sizeof(conf.roles));
+	conf.roles[ROLE_DOCKER] = true;
+	return check_monitor_start(&conf, &p->docker_monitor, errbuf, cap);
+}
+
+enum tv_err
+opening_open(struct daemon_spec *d, char *errbuf, size_t cap)
+{
+	struct rpcd *p = d->ctx;
+	enum tv_err err;
+
+	p->spec = d;
+	snprintf(p->gossipd_path, sizeof(p->gossipd_path), "%s/gossipd.sock", p->cluster.run_dir);
+	snprintf(p->raftd_path, sizeof(p->raftd_path), "%s/raftd.sock", p->cluster.run_dir);
+	snprintf(p->checks_path, sizeof(p->checks_path), "%s/rpcd/checks.json", p->cluster.data_dir);
+	snprintf(p->tokens_path, sizeof(p->tokens_path), "%s/rpcd/tokens.json", p->cluster.data_dir);
+	snprintf(p->acl_path, sizeof(p->acl_path), "%s/rpcd/access-control", p->cluster.data_dir);
+	if (sodium_init() < 0) {
+		snprintf(errbuf, cap, "libsodium cannot start");
+		return TV_ESYS;
+	}
+	if ((err = open_monitors(p, errbuf, cap)) != TV_OK || (err = open_dns(p, errbuf, cap)) != TV_OK)
+		return err;
+	host_open(&p->host);
+	json_set_alloc_funcs(malloc, free_wiped);
+	json_object_seed(0);		/* reads /dev/urandom now: the sandbox will hide it */
+	if ((err = open_keys(p, errbuf, cap)) != TV_OK || (err = open_rpc(p, errbuf, cap)) != TV_OK)
+		return err;
+	return open_http(p, errbuf, cap);
+}
+
+void
+opening_close(struct rpcd *p)
+{
+	while (p->http_fd_count > 0)
+		close(p->http_fds[--p->http_fd_count]);
+	if (p->rpc_fd >= 0)
+		close(p->rpc_fd);
+	if (p->check_monitor >= 0)
+		close(p->check_monitor);
+	if (p->docker_monitor >= 0)
+		close(p->docker_monitor);
+	if (p->dns_monitor >= 0)
+		close(p->dns_monitor);
+	sodium_free(p->psks);	/* wipes */
+	server_keys_wipe(&p->server_keys);
+}
