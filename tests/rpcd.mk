@@ -14,8 +14,8 @@ endif
 RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcaudit.a rpcd/librpcagent.a rpcd/librpcdns.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcwan.a rpcd/librpcdefinition.a rpcd/librpceventwire.a common/libtvjson.a common/libtvrt.a common/libtvcore.a \
 	$(PCRE2_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) $(EV_LIBS) -lm
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_translate tests/unit/check_api_agent tests/unit/check_agent_checks
-TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_translate tests/unit/check_api_agent tests/unit/check_agent_checks
+check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_catalog tests/unit/check_api_operator tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_translate tests/unit/check_api_agent tests/unit/check_agent_checks
+TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_catalog tests/unit/check_api_operator tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_translate tests/unit/check_api_agent tests/unit/check_agent_checks
 tests_unit_check_agent_checks_SOURCES = tests/unit/check_agent_checks.c
 tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcevent.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
 	$(JANSSON_LIBS) $(SODIUM_LIBS)
@@ -54,6 +54,10 @@ tests_unit_check_params_LDADD = rpcd/librpcapi.a $(UNIT_LIBS) $(ZLIB_LIBS)
 API_KIT = tests/unit/api_kit.h tests/unit/api_fakes.h
 tests_unit_check_api_SOURCES = tests/unit/check_api.c $(API_KIT)
 tests_unit_check_api_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+tests_unit_check_api_catalog_SOURCES = tests/unit/check_api_catalog.c $(API_KIT)
+tests_unit_check_api_catalog_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+tests_unit_check_api_operator_SOURCES = tests/unit/check_api_operator.c $(API_KIT)
+tests_unit_check_api_operator_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 tests_unit_check_api_txn_SOURCES = tests/unit/check_api_txn.c $(API_KIT)
 tests_unit_check_api_txn_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 tests_unit_check_api_prepared_SOURCES = tests/unit/check_api_prepared.c $(API_KIT)
