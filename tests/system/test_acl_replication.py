@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Access control in two datacenters: policies, roles and global tokens of the primary one come to the other one and go again, also
-across a partition and a change of leaders there; local tokens stay where they were made."""
+across partitions, while the primary is away, and over a change of leaders there; local tokens stay where they were made."""
 import json
 import os
 import sys
@@ -8,12 +8,16 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import AGAIN, Cluster, main  # noqa: E402
+from cluster import AGAIN, Cluster, main, skip  # noqa: E402
+import netns  # noqa: E402
+from hub import Hub  # noqa: E402
 from oprows import RECORDS, Asker, fields, holds  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 REPLICATION = "5f8d1a52-0c3b-4f0e-9b8e-6a3c41d7e011"
 TOKENS = 1000
+LARGE = 5000                    # tokens, in whose copying the network is cut
+BATCH = 256                     # records that are written together: what of them may come twice
 ACL = {"acl.enabled": True, "acl.default_policy": "deny", "acl.primary_datacenter": "dc1"}
 
 
@@ -45,6 +49,10 @@ def figures(node, root):
     """What its rpcd tells of itself; it remembers for a second that a token was unknown."""
     wait_for("rpcd knows the token", lambda: node.get("/v1/agent/self", headers=h(root)).status == 200)
     return node.stats("rpcd", headers=h(root))
+
+
+def term_of(node, root):
+    return int(node.stats("raft", headers=h(root))["term"])
 
 
 def bootstrapped(node):
@@ -150,7 +158,7 @@ def test_flow():
         assert info["acl_replication_running"] == "1" and int(info["acl_replication_copied"]) > 20, info
 
 
-def test_partition():
+def test_primary_away():
     """The other datacenter decides alone while the primary is away, and catches up; a change of leaders goes on from there."""
     with Cluster("127.235.2") as c:
         first, others, root = two(c, 3)
@@ -181,6 +189,181 @@ def test_partition():
         new = next(n for n in rest if figures(n, root)["acl_replication_running"] == "1")
         assert int(figures(new, root)["acl_replication_copied"]) < 20, "it did not begin anew"
         leader.start()
+
+
+class Apart:
+    """Two datacenters of one and `count` servers, each server in a network namespace of its own: what is cut between them is lost
+    packets, no connection is closed, and the test reaches all of them still."""
+
+    def __init__(self, net, count):
+        self.hub, self.cluster, self.held = Hub(net), Cluster(net), []
+        try:
+            self.first = self.add("n1", 1, "dc1", raftd={"bootstrap_expect": 1})
+            self.root = bootstrapped(self.first)
+            token(self.first, self.root, SecretID=REPLICATION, Description="replication", Policies=[{"Name": "global-management"}])
+            self.others = [self.add("m%d" % (i + 1), 11 + i, "dc2", raftd={"bootstrap_expect": count}, retry_join=[net + ".11"],
+                                    retry_join_wan=[self.first.addr], rpcd={"acl.tokens.replication": REPLICATION})
+                           for i in range(count)]
+            wait_for("the first tokens are in dc2", lambda: all(
+                status(n).get("ReplicatedTokenIndex", 0) > 0 and reads(n, self.root) == 404 for n in self.others))
+            self.find()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+
+    def add(self, name, last, dc, **kw):
+        return self.cluster.add(name, last, dc=dc, wrap=self.hub.place(last).wrap, **kw, **ACL).start()
+
+    def find(self):
+        """The one that copies."""
+        self.leader = wait_for("one copies", lambda: next(
+            (n for n in self.others if figures(n, self.root)["acl_replication_running"] == "1"), None))
+        return self.leader
+
+    def there(self):
+        """From the primary to the others."""
+        return [(self.first, n) for n in self.others]
+
+    def back(self):
+        return [(n, self.first) for n in self.others]
+
+    def cut(self, pairs):
+        self.held = Hub.ways(pairs)
+        self.hub.hold("cut", self.held)
+
+    def heal(self):
+        self.hub.release("cut", self.held)
+        self.held = []
+
+    def figure(self, name):
+        return int(figures(self.leader, self.root)["acl_replication_" + name])
+
+    def noticed(self):
+        """The one that copies says what is wrong, and for how long nothing came."""
+        failures, age = self.figure("failures"), self.figure("age_s")
+        wait_for("it is told", lambda: self.figure("failures") > failures and self.figure("age_s") > age and
+                 status(self.leader)["LastErrorMessage"])
+
+    def whole(self):
+        """All is in dc2, on each server, and its figures say so; seconds that it took."""
+        begun = time.monotonic()
+        wait_for("it is all there", lambda: all(same(self.first, n, self.root) for n in self.others), 90)
+        took = time.monotonic() - begun
+        wait_for("the lag is gone", lambda: self.figure("behind") == 0 and self.figure("age_s") <= took + 5)
+        return took
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *rest):
+        try:
+            self.cluster.__exit__(kind, *rest)
+        finally:
+            self.hub.close()
+
+
+def apart(net, count):
+    why = netns.impossible()
+    if why:
+        skip("a partition " + why)
+    return Apart(net, count)
+
+
+def test_partition():
+    """No packet goes between the datacenters: the other one decides alone with what it had, also for a token that was deleted in the
+    primary one meanwhile; after the heal it has everything, and its lag, which grew, falls."""
+    with apart("10.79.1", 3) as p:
+        first, root, leader = p.first, p.root, p.leader
+        reading = 'key_prefix "" { policy = "read" }'
+        policy = send(first, "PUT", "policy", {"Name": "reads", "Rules": reading}, root).json()
+        role = send(first, "PUT", "role", {"Name": "readers", "Policies": [{"Name": "reads"}]}, root).json()
+        gone = send(first, "PUT", "role", {"Name": "leavers", "Policies": [{"Name": "reads"}]}, root).json()
+        stays, leaves = token(first, root, Roles=[{"ID": role["ID"]}]), token(first, root, Roles=[{"ID": gone["ID"]}])
+        doomed = token(first, root, Policies=[{"ID": policy["ID"]}])
+        near = token(leader, root, Local=True, Policies=[{"Name": "global-management"}])
+        wait_for("all of it is in dc2", lambda: all(
+            reads(n, t["SecretID"]) == 404 for n in p.others for t in (stays, leaves, doomed, near)))
+        term = term_of(leader, root)
+        p.cut(p.there() + p.back())
+        send(first, "DELETE", "token/" + doomed["AccessorID"], None, root)
+        send(first, "DELETE", "role/" + gone["ID"], None, root)
+        send(first, "PUT", "policy/" + policy["ID"], dict(policy, Rules='key_prefix "" { policy = "write" }'), root)
+        send(first, "PUT", "policy", {"Name": "news", "Rules": reading}, root)
+        send(first, "PUT", "role", {"Name": "newcomers", "Policies": [{"Name": "news"}]}, root)
+        fresh = [token(first, root, Roles=[{"Name": "newcomers"}]) for _ in range(50)]
+        assert reads(first, doomed["SecretID"]) == 403 and reads(first, fresh[0]["SecretID"]) == 404
+        p.noticed()
+        for n in p.others:
+            for t in (root, stays["SecretID"], leaves["SecretID"], doomed["SecretID"], near["SecretID"]):
+                assert reads(n, t) == 404, "what dc2 knows holds"
+            assert n.put("/v1/kv/b", b"1", headers=h(stays["SecretID"])).status == 403, "as before the cut"
+            assert reads(n, fresh[0]["SecretID"]) == 403, "what dc2 cannot know does not"
+            assert n.put("/v1/kv/b", b"1", headers=h(near["SecretID"])).status == 200
+        here = token(leader, near["SecretID"], Local=True, Policies=[{"ID": policy["ID"]}])
+        assert all(reads(n, here["SecretID"]) == 404 for n in p.others), "local tokens are made without the primary"
+        a = leader.http("PUT", "/v1/acl/token", b"{}", headers=h(root))
+        assert a.status == 500, a       # a global one is made there
+        assert all(reads(first, t["SecretID"]) == 403 for t in (near, here))
+        assert term_of(leader, root) == term, "dc2 has its leader still"
+        p.heal()
+        print("# all is there %.1f s after the heal" % p.whole(), flush=True)
+        for n in p.others:
+            assert [reads(n, t["SecretID"], "b") for t in (doomed, leaves, stays, near, here)] == [403, 403, 200, 200, 200]
+            assert all(reads(n, t["SecretID"], "b") == 200 for t in fresh)
+            assert n.put("/v1/kv/b", b"2", headers=h(stays["SecretID"])).status == 200
+        assert all(reads(first, t["SecretID"]) == 403 for t in (near, here)), "local tokens stayed local"
+        made = token(leader, root, Policies=[{"ID": policy["ID"]}])
+        assert reads(first, made["SecretID"]) == 404, "by way of dc2 again"
+        p.whole()
+
+
+def test_partition_one_way():
+    """Only what one of the two says is lost, whichever: the same."""
+    with apart("10.79.2", 1) as p:
+        for lost, what in ((p.there(), "dc2 does not hear dc1"), (p.back(), "dc1 does not hear dc2")):
+            doomed = token(p.first, p.root, Policies=[{"Name": "global-management"}])
+            wait_for("it is copied", lambda: reads(p.leader, doomed["SecretID"]) == 404)
+            p.cut(lost)
+            send(p.first, "DELETE", "token/" + doomed["AccessorID"], None, p.root)
+            fresh = token(p.first, p.root, Policies=[{"Name": "global-management"}])
+            near = token(p.leader, doomed["SecretID"], Local=True, Policies=[{"Name": "global-management"}])
+            p.noticed()
+            assert reads(p.leader, doomed["SecretID"]) == 404 and reads(p.leader, fresh["SecretID"]) == 403, "dc2 knows what it knew"
+            p.leader.put("/v1/kv/b", b"1", headers=h(near["SecretID"])).ok()
+            p.heal()
+            print("# %s: all is there %.1f s after the heal" % (what, p.whole()), flush=True)
+            assert [reads(p.leader, t["SecretID"]) for t in (doomed, fresh, near)] == [403, 404, 404]
+            assert reads(p.first, near["SecretID"]) == 403, "the local token stayed local"
+
+
+def test_partition_in_the_middle():
+    """Cut in the middle of copying thousands of tokens, twice: it goes on where it was, and what it had does not come again."""
+    with apart("10.79.3", 1) as p:
+        p.cut(p.there() + p.back())
+
+        def make(n):
+            for i in range(n):
+                token(p.first, p.root, Description="token %d" % i, Policies=[{"Name": "global-management"}])
+        threads = [threading.Thread(target=make, args=(LARGE // 10,)) for _ in range(10)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        p.noticed()
+        base, had = p.figure("copied"), len(tokens_in(p.leader, p.root))
+        for _ in range(2):
+            before = len(tokens_in(p.leader, p.root))
+            Hub.cut_after(Hub.ways(p.there()), 700)
+            p.heal()
+            wait_for("some are there", lambda: len(tokens_in(p.leader, p.root)) > before)
+            p.cut(p.there() + p.back())
+            Hub.mend_after()
+            p.noticed()
+            assert before < len(tokens_in(p.leader, p.root)) < had + LARGE, "cut in the middle"
+        p.heal()
+        print("# all is there %.1f s after the heal" % p.whole(), flush=True)
+        assert len(tokens_in(p.leader, p.root)) == had + LARGE
+        assert LARGE <= p.figure("copied") - base <= LARGE + 2 * BATCH, "it began anew"
 
 
 def test_fresh_tokens():
@@ -292,4 +475,5 @@ def test_stored_token_of_a_query():
         there.close()
 
 
-main(test_flow, test_partition, test_fresh_tokens, test_first_token, test_stored_token_of_a_query)
+main(test_flow, test_primary_away, test_partition, test_partition_one_way, test_partition_in_the_middle, test_fresh_tokens, test_first_token,
+     test_stored_token_of_a_query)

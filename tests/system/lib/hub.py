@@ -15,11 +15,11 @@ import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "system", "lib"))
-from netns import LongCable, run  # noqa: E402
+from netns import LongCable, run
 
 SLOW = "nemslow"                # the tun device of delayed packets
 MARK = 77
+SPENT = "nemspent"              # the table of Hub.cut_after()
 
 RULES = """
 table ip nemesis {
@@ -67,6 +67,7 @@ class Port:
             run(wrap + ["ip"] + cmd.split())
 
     def close(self):
+        run(["ip", "link", "del", self.dev])    # by itself it would go some time after the other end's namespace
         self.holder.stdin.close()
         self.holder.wait()
 
@@ -123,6 +124,17 @@ class Hub:
             self._write()
 
     @staticmethod
+    def cut_after(ways, kbytes):
+        """Once so much has gone these ways, together, they are cut: a cut in the middle of something large."""
+        run(["nft", "-f", "-"], input="table ip %s {\n\tset ways { type ipv4_addr . ipv4_addr; elements = { %s } }\n\tchain pass {\n"
+            "\t\ttype filter hook forward priority 1;\n\t\tip saddr . ip daddr @ways quota over %d kbytes drop\n\t}\n}\n" % (
+                SPENT, ", ".join(ways), kbytes))
+
+    @staticmethod
+    def mend_after():
+        run(["nft", "delete", "table", "ip", SPENT])
+
+    @staticmethod
     def ways(pairs, ports=()):
         """The elements for pairs of nodes, each (from, to): one direction."""
         both = ["%s . %s" % (a.addr, b.addr) for a, b in pairs]
@@ -132,8 +144,10 @@ class Hub:
         if self.delayer:
             self.delayer.stdin.close()
             self.delayer.wait()
+            run(["ip", "rule", "del", "fwmark", str(MARK), "table", str(MARK)])
         for p in self.ports.values():
             p.close()
+        run(["nft", "delete", "table", "ip", "nemesis"])
 
 
 def delay(tun):
