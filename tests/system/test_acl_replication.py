@@ -242,7 +242,7 @@ class Apart:
         """The one that copies says what is wrong, and for how long nothing came."""
         failures, age = self.figure("failures"), self.figure("age_s")
         wait_for("it is told", lambda: self.figure("failures") > failures and self.figure("age_s") > age and
-                 status(self.leader)["LastErrorMessage"])
+                 status(self.leader).get("LastErrorMessage"))
 
     def whole(self):
         """All is in dc2, on each server, and its figures say so; seconds that it took."""
