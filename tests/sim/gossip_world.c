@@ -195,6 +195,7 @@ count_death(struct world *w, unsigned i, unsigned about)
 	if (w->members[about].core == NULL || !connected(w, i, about) || w->members[i].deaf || w->members[about].deaf)
 		return;
 	w->false_deaths++;
+	w->deaths.of_left += world_status(w, about, about) == MEMBER_LEFT;
 	w->deaths.of_healthy += healthy(w, about);
 	w->deaths.of_healthy_at_healthy += healthy(w, about) && healthy(w, i);
 	w->deaths.of_weak_at_healthy += !healthy(w, about) && healthy(w, i);

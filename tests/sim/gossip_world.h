@@ -38,6 +38,7 @@ struct world_deaths {
 	uint64_t of_healthy;			/* live, never starved members shown as failed, by anybody */
 	uint64_t of_healthy_at_healthy;		/* the same, by members that are not weak: what the paper calls FP- */
 	uint64_t of_weak_at_healthy;
+	uint64_t of_left;			/* of all of these: live members that have told that they leave, and end soon */
 	uint64_t declared_healthy;		/* suspicions of healthy ones that ran out, by anybody */
 	uint64_t declared_healthy_by_healthy;
 	uint64_t suspected_healthy;		/* failed probes of healthy ones, by anybody */

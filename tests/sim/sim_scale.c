@@ -23,10 +23,12 @@
 struct run {
 	struct world *w;
 	struct rng rng;			/* the scenario's own choices */
-	unsigned n, up;			/* members; how many of them live */
+	unsigned n, up;			/* members that ever were; how many of them live */
 	unsigned victim;		/* the member that the question is about */
 	unsigned weak;			/* percent */
 	unsigned without;
+	unsigned *leavers, leaver_count;
+	uint32_t queue_max, intents_max;	/* that any member had waiting, as far as somebody looked */
 	const char *failed;
 };
 
@@ -140,6 +142,53 @@ queues_empty(struct world *w, void *arg)
 			return false;
 	}
 	return true;
+}
+
+static void
+look_at_queues(struct run *r)
+{
+	struct swim_stats s;
+
+	for (unsigned i = 0; i < r->n; i++) {
+		if (!world_is_up(r->w, i))
+			continue;
+		swim_stats(world_core(r->w, i), &s);
+		r->queue_max = s.member_queue > r->queue_max ? s.member_queue : r->queue_max;
+		r->intents_max = s.intent_queue > r->intents_max ? s.intent_queue : r->intents_max;
+	}
+}
+
+/* Newcomers may never have heard of it. */
+static bool
+watched_gone(struct world *w, void *arg)
+{
+	struct run *r = arg;
+
+	look_at_queues(r);
+	for (unsigned i = 0; i < r->n; i++)
+		if (world_is_up(w, i) && world_status(w, i, r->victim) == MEMBER_ALIVE)
+			return false;
+	return true;
+}
+
+/* Nobody shows one of those that left in order as failed: newcomers, who missed the word of it, do for a while. */
+static bool
+leavers_left(struct world *w, void *arg)
+{
+	const struct run *r = arg;
+
+	for (unsigned k = 0; k < r->leaver_count; k++)
+		for (unsigned i = 0; i < r->n; i++)
+			if (world_is_up(w, i) && world_status(w, i, r->leavers[k]) == MEMBER_FAILED)
+				return false;
+	return true;
+}
+
+static bool
+watched_agree(struct world *w, void *arg)
+{
+	look_at_queues(arg);
+	return all_know_all(w, arg);
 }
 
 /* -- scenarios -------------------------------------------------------------- */
@@ -441,6 +490,113 @@ scenario_deaf(struct run *r)
 		r->failed = "many believe one that does not hear them";
 }
 
+/* One of the first `among` that is up and has not begun to leave. */
+static unsigned
+any_staying(struct run *r, unsigned among)
+{
+	unsigned i;
+
+	do
+		i = (unsigned)rng_below(&r->rng, among);
+	while (!world_is_up(r->w, i) || world_status(r->w, i, i) != MEMBER_ALIVE);
+	return i;
+}
+
+/* One of the first leaves, every second one without a word, and a fresh one comes in its place. */
+static void
+replace(struct run *r, unsigned before)
+{
+	unsigned fresh = r->n++, old = any_staying(r, before);
+
+	if (fresh % 2 == 0) {
+		world_leave(r->w, old);
+		r->leavers[r->leaver_count++] = old;
+	} else {
+		world_kill(r->w, old);
+	}
+	world_start(r->w, fresh);
+	world_join(r->w, fresh, any_staying(r, before));
+}
+
+/* Who could not join, since the one that was asked was gone, asks another one, as gossipd does. */
+static void
+retry_joins(struct run *r, unsigned before)
+{
+	struct swim_stats s;
+
+	for (unsigned i = before; i < r->n; i++) {
+		if (!world_is_up(r->w, i))
+			continue;
+		swim_stats(world_core(r->w, i), &s);
+		if (s.alive < r->up / 2)
+			world_join(r->w, i, any_staying(r, before));
+	}
+}
+
+#define ONE_BY_ONE_S 60
+#define BURSTS 3
+
+static void
+replace_burst(struct run *r, unsigned before, unsigned count)
+{
+	for (unsigned k = 0; k < count; k++)
+		replace(r, before);
+}
+
+/* A queue holds one message about a member at most: one that is gone, or came. */
+static const char *
+judge_replace(const struct run *r, unsigned one_by_one, unsigned changes)
+{
+	struct world_deaths d = world_deaths(r->w);
+
+	if (one_by_one > 30)
+		return "queues grow while members are replaced one by one";
+	if (r->queue_max > changes || r->intents_max > changes)
+		return "a queue holds more than there are changes";
+	if (totals(r).sum.queue_dropped > 0)
+		return "a queue was full";
+	return world_false_deaths(r->w) > d.of_left ? "live members were declared dead" : NULL;
+}
+
+/*
+ * Members are replaced by fresh ones: some one by one, a second apart, then a tenth of all in bursts, a third of that at
+ * once.  Another one dies in the middle of the last burst (S133).
+ */
+static void
+scenario_replace(struct run *r)
+{
+	unsigned before = r->n, burst = r->n / 10 / BURSTS, one_by_one;
+	double known, agreed, drained, left;
+
+	r->leavers = calloc(ONE_BY_ONE_S + BURSTS * burst, sizeof(*r->leavers));
+	form(r);
+	for (unsigned k = 0; k < ONE_BY_ONE_S; k++) {
+		replace(r, before);
+		rest(r, MONO_S(1));
+		look_at_queues(r);
+	}
+	one_by_one = r->queue_max;
+	for (unsigned k = 1; k < BURSTS; k++) {
+		replace_burst(r, before, burst);
+		rest(r, MONO_S(5));
+	}
+	replace_burst(r, before, burst);
+	r->victim = any_staying(r, before);
+	world_kill(r->w, r->victim);
+	r->up--;
+	known = settle(r, MONO_S(30), watched_gone, "a death in a burst is not known to all");
+	retry_joins(r, before);
+	agreed = settle(r, MONO_S(300), watched_agree, "views do not agree after members were replaced");
+	drained = settle(r, MONO_S(60), queues_empty, "queues do not drain");
+	left = settle(r, MONO_S(900), leavers_left, "some who left are shown as failed");
+	printf(" one_by_one=%u queue_then=%u in_bursts=%u known_s=%.2f agreed_s=%.2f drained_s=%.2f left_s=%.2f"
+	    " queue_max=%" PRIu32 " intents_max=%" PRIu32 " left_as_failed=%" PRIu64, ONE_BY_ONE_S, one_by_one,
+	    BURSTS * burst, known, agreed, drained, left, r->queue_max, r->intents_max, world_deaths(r->w).of_left);
+	if (r->failed == NULL)
+		r->failed = judge_replace(r, one_by_one, 2 * (ONE_BY_ONE_S + BURSTS * burst));
+	free(r->leavers);
+}
+
 static const struct {
 	const char *name;
 	void (*play)(struct run *);
@@ -454,6 +610,7 @@ static const struct {
 	{ "restart", scenario_restart, 0.01, 100 },
 	{ "prune", scenario_prune, 0.01, 100 },
 	{ "deaf", scenario_deaf, 0.01, 100 },
+	{ "replace", scenario_replace, 0.01, 200 },
 };
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 #define LIFEGUARD 3			/* its place */
@@ -471,7 +628,7 @@ static unsigned
 play(const struct choice *c)
 {
 	struct run r = { .n = c->members, .without = c->without, .weak = c->weak };
-	struct world_conf conf = { .seed = c->seed, .timing = *swim_preset("lan"), .members_max = c->members,
+	struct world_conf conf = { .seed = c->seed, .timing = *swim_preset("lan"), .members_max = c->members * 2 + 100,
 		.delay_min = MONO_US(100), .delay_max = MONO_MS(5), .loss = scenarios[c->scenario].loss,
 		.seal_bytes = SEAL_OVERHEAD, .without = c->without, .tcp_pings = true, .real_tags = true,
 		.own_store = strcmp(scenarios[c->scenario].name, "memory") == 0 };
@@ -494,7 +651,7 @@ static int
 usage(void)
 {
 	fprintf(stderr, "usage: sim_scale [--seed N] [--without PARTS] [--weak PERCENT] SCENARIO MEMBERS\n"
-	    "scenarios: join memory steady lifeguard restart prune deaf\n");
+	    "scenarios: join memory steady lifeguard restart prune deaf replace\n");
 	return 2;
 }
 
