@@ -11,7 +11,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from cluster import AGAIN, Cluster, main, skip  # noqa: E402
 import netns  # noqa: E402
 from hub import Hub  # noqa: E402
-from oprows import RECORDS, Asker, fields, holds  # noqa: E402
+from oprows import OPS, RECORDS, Asker, args, fields, holds  # noqa: E402
+from raftcluster import ERR, MSG  # noqa: E402
+from tvframe import Conn  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 REPLICATION = "5f8d1a52-0c3b-4f0e-9b8e-6a3c41d7e011"
@@ -475,5 +477,28 @@ def test_stored_token_of_a_query():
         there.close()
 
 
+def test_own_alone():
+    """What the rpcd of the same server alone may ask is done for no other node, whatever it names as the first token."""
+    stranger = "0f0f0f0f-0000-4000-8000-000000000001"
+    with Cluster("127.241.11", keys=False) as c:
+        node = c.servers(1, dc="dc2", **ACL)[0]
+        wait_for("access control holds", lambda: status(node).get("Enabled"))
+        own = [r for r in OPS.values() if "OP_OWN" in r.traits]
+        assert {r.name for r in own} == {"ACL_REPL_DIFF_FIRST", "ACL_REPL_APPLY_FIRST"}, own
+        given = {"ACL_REPL_DIFF_FIRST": {"Kind": 1, "Whole": True, "Asker": stranger},
+                 "ACL_REPL_APPLY_FIRST": {"Asker": stranger, "Source": "dc1", "Kind": 3, "Delete": [stranger]}}
+        with Conn((node.addr, 8400), role="rpcd") as link:
+            for row in own:
+                for kind in (MSG.OP, MSG.OP_FINAL, MSG.OP_DC):
+                    asked = [row.code, "dc2" if kind == MSG.OP_DC else "", 0, 0, 0, 0, "", args(row.args, **given[row.name])]
+                    err, text = link.call(kind, asked)[:2]
+                    assert (err, text) == (ERR.EPERM, "Permission denied: this is for the rpcd of the same server"), (row.name, kind, err, text)
+        # Nobody was the first: its own rpcd may ask the same.
+        asker = Asker(node)
+        said = [asker.op(row.name, **given[row.name]) for row in own]
+        assert all(s.err == 0 for s in said), said
+        asker.close()
+
+
 main(test_flow, test_primary_away, test_partition, test_partition_one_way, test_partition_in_the_middle, test_fresh_tokens, test_first_token,
-     test_stored_token_of_a_query)
+     test_own_alone, test_stored_token_of_a_query)
