@@ -29,7 +29,7 @@ struct call {
 	struct lane_job job;
 	uint8_t kind;
 	void (*work)(struct fsm *f, void *ctx);
-	void (*done)(void *ctx);
+	void (*done)(void *ctx), (*given_up)(void *ctx);
 	void *ctx;
 };
 
@@ -384,6 +384,8 @@ job_ended(struct statethread *s, struct lane_job *j)
 		c = OF(struct call, j);
 		if (!s->stopped)
 			c->done(c->ctx);
+		else if (c->given_up != NULL)
+			c->given_up(c->ctx);
 		free(c);
 		break;
 	}
@@ -576,7 +578,8 @@ statethread_flush(struct statethread *s, bool awaited)
 /* -- other work -- */
 
 static enum tv_err
-add_call(struct statethread *s, struct lane *lane, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx), void *ctx)
+add_call(struct statethread *s, struct lane *lane, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx),
+    void (*given_up)(void *ctx), void *ctx)
 {
 	struct call *c;
 
@@ -585,7 +588,7 @@ add_call(struct statethread *s, struct lane *lane, void (*work)(struct fsm *f, v
 	c = s->stopped ? NULL : malloc(sizeof(*c));
 	if (c == NULL)
 		return s->stopped ? TV_ESYS : TV_ENOMEM;
-	*c = (struct call){ .kind = KIND_CALL, .work = work, .done = done, .ctx = ctx };
+	*c = (struct call){ .kind = KIND_CALL, .work = work, .done = done, .given_up = given_up, .ctx = ctx };
 	lane_push_one(lane, &c->job);
 	return TV_OK;
 }
@@ -593,13 +596,20 @@ add_call(struct statethread *s, struct lane *lane, void (*work)(struct fsm *f, v
 enum tv_err
 statethread_call(struct statethread *s, void (*work)(struct fsm *reader, void *ctx), void (*done)(void *ctx), void *ctx)
 {
-	return add_call(s, &s->lists, work, done, ctx);
+	return add_call(s, &s->lists, work, done, NULL, ctx);
+}
+
+enum tv_err
+statethread_call_or(struct statethread *s, void (*work)(struct fsm *reader, void *ctx), void (*done)(void *ctx),
+    void (*given_up)(void *ctx), void *ctx)
+{
+	return add_call(s, &s->lists, work, done, given_up, ctx);
 }
 
 enum tv_err
 statethread_between(struct statethread *s, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx), void *ctx)
 {
-	return add_call(s, &s->apply, work, done, ctx);
+	return add_call(s, &s->apply, work, done, NULL, ctx);
 }
 
 void

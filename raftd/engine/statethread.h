@@ -134,7 +134,10 @@ void statethread_flush(struct statethread *s, bool awaited);
  */
 enum tv_err statethread_call(struct statethread *s, void (*work)(struct fsm *reader, void *ctx), void (*done)(void *ctx),
     void *ctx);
-/* The same in the applying thread, between batches: work may change the state, or replace it. */
+/* The same; given_up instead of done, on the loop too, when statethread_stop() comes before it.  Else nobody is told then. */
+enum tv_err statethread_call_or(struct statethread *s, void (*work)(struct fsm *reader, void *ctx), void (*done)(void *ctx),
+    void (*given_up)(void *ctx), void *ctx);
+/* The same as statethread_call() in the applying thread, between batches: work may change the state, or replace it. */
 enum tv_err statethread_between(struct statethread *s, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx),
     void *ctx);
 /* Name and value pairs for info. */

@@ -165,6 +165,13 @@ looked(void *ctx)
 		login_free(l);
 }
 
+/* The server stops: another one may be asked. */
+static void
+given_up(void *ctx)
+{
+	refuse(ctx, TV_ENOTLEADER, SPAN_NONE);
+}
+
 static void
 on_confirmed(struct read_wait *w, enum tv_err err)
 {
@@ -173,7 +180,7 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 	if (err == TV_OK && !engine_is_leader(l->q->d->engine))
 		err = TV_ENOTLEADER;
 	if (err == TV_OK)
-		err = statethread_call(l->q->d->state, look, looked, l);
+		err = statethread_call_or(l->q->d->state, look, looked, given_up, l);
 	if (err != TV_OK)
 		refuse(l, err, SPAN_NONE);
 }

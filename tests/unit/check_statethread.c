@@ -438,6 +438,13 @@ count_call(struct fsm *f, void *ctx)
 }
 
 static void
+see_call(struct fsm *f, void *ctx)
+{
+	(void)ctx;
+	ck_assert(f->begun);
+}
+
+static void
 note_call(struct fsm *f, void *ctx)
 {
 	struct seen *seen = ctx;
@@ -456,6 +463,12 @@ static void
 called(void *ctx)
 {
 	(void)ctx;
+}
+
+static void
+give_up(void *ctx)
+{
+	++*(unsigned *)ctx;
 }
 
 START_TEST(calls_between_batches_keep_their_place)
@@ -571,14 +584,14 @@ START_TEST(quiet_batches_wake_nobody)
 }
 END_TEST
 
-/* What runs ends; nobody is told of anything, and all memory goes. */
+/* What runs ends; nobody is told of anything but who said so, and all memory goes. */
 START_TEST(stopped_in_the_middle)
 {
 	struct seen seen;
 	struct statethread *s = start(&seen);
 	static _Atomic unsigned ran;
 	struct state_read *kept, *never;
-	unsigned n = 0;
+	unsigned n = 0, given_up = 0;
 
 	kept = ask(s, OP_KV_GET, "large", &n);
 	for (unsigned i = 0; i < 50; i++)
@@ -588,8 +601,10 @@ START_TEST(stopped_in_the_middle)
 	for (unsigned i = 0; i < 20; i++) {
 		ck_assert_int_eq(statethread_call(s, count_call, called, &ran), TV_OK);
 		ck_assert_int_eq(statethread_between(s, note_call, note_done, &seen), TV_OK);
+		ck_assert_int_eq(statethread_call_or(s, see_call, called, give_up, &given_up), TV_OK);
 	}
 	statethread_stop(s);
+	ck_assert_uint_eq(given_up, 20);	/* each of these is told, once */
 	ck_assert_int_eq(statethread_call(s, count_call, called, &n), TV_ESYS);
 	ck_assert_ptr_null(statethread_read(s, op_find(OP_KV_GET), SPAN_NONE, SPAN_NONE, on_read, &n));
 	ck_assert_uint_eq(n + seen.batches, 0);
