@@ -9,7 +9,11 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from aclkit import ON, formed  # noqa: E402
 from cluster import SANITIZERS, TOP, Cluster, main, skip  # noqa: E402
+from oprows import OPS, args  # noqa: E402
+from recorded import bearer_login  # noqa: E402
+from tvframe import MSG, Conn  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 VALGRIND = ["valgrind", "-q", "--vgdb=no", "--leak-check=full", "--show-leak-kinds=definite,indirect",
@@ -44,4 +48,25 @@ def test_nothing_leaks():
             node.stop()         # asserts exit status 0: valgrind's own is 99
 
 
-main(test_nothing_leaks)
+def test_logins_under_way():
+    """What a server has in memory of logins, which hold bearer tokens, goes though it stops while it looks at them."""
+    if shutil.which("valgrind") is None:
+        skip("needs valgrind")
+    if SANITIZERS:
+        skip("valgrind and AddressSanitizer exclude each other")
+    config, bearer = bearer_login()
+    with Cluster("127.60.104", wrap=VALGRIND, gossipd={"profile": "lan"}) as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}, sandbox="best-effort", **ON).start()
+        acl, _ = formed(c, [node], timeout=90)
+        acl.ask("PUT", "/v1/acl/auth-method", {"Name": "m", "Type": "jwt", "Config": config})
+        acl.ask("PUT", "/v1/acl/binding-rule", {"AuthMethod": "m", "BindType": "service", "BindName": "${value.name}"})
+        code, given = OPS["ACL_LOGIN"].code, args("acl_login", AuthMethod="m", BearerToken=bearer)
+        with Conn(os.path.join(node.run, "raftd.sock")) as conn:
+            for i in range(1, 201):
+                conn.send(MSG.OP, [code, "", 0, 0, 0, 0, "", given], i)
+            # The first one is done, so the others are under way, one behind the other in one thread.
+            assert conn.wait(lambda f: f.id == 1, 60).body[0] == 0
+            node.stop("raftd")
+
+
+main(test_nothing_leaks, test_logins_under_way)

@@ -1,28 +1,20 @@
 #!/usr/bin/env python3
 """Logins over whole clusters: through every node, over the loss of a leader, and what becomes of their tokens everywhere when they are
 given up or their method goes.  The bearer token is found in no file afterwards."""
-import json
 import os
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from aclkit import DENIED, NOT_FOUND, ON, auth, formed  # noqa: E402
-from cluster import CALM, TOP, Cluster, main  # noqa: E402
+from cluster import CALM, Cluster, main  # noqa: E402
 from oprows import OPS, args  # noqa: E402
+from recorded import bearer_login  # noqa: E402
 from tvframe import MSG, Conn  # noqa: E402
 from waiting import AGAIN, wait_for  # noqa: E402
 
 
-def recorded():
-    """Configuration of a method, and a bearer token that it takes until the year 2100: of a recorded case."""
-    with open(os.path.join(TOP, "tests", "conformance", "cases", "auth.json"), encoding="utf-8") as f:
-        case = next(c for c in json.load(f)["cases"] if c["name"] == "login-service")
-    bodies = [s["json"] for s in case["steps"] if "json" in s]
-    return bodies[0]["Config"], next(b["BearerToken"] for b in bodies if "BearerToken" in b)
-
-
-CONFIG, BEARER = recorded()
+CONFIG, BEARER = bearer_login()
 
 
 def login(node, method="m", bearer=BEARER):
@@ -118,7 +110,7 @@ def test_over_a_lost_leader():
 
 
 def test_stopped_under_way():
-    """A raftd that stops while it looks at logins ends well, and with a sanitizer says that no memory of theirs is lost."""
+    """A raftd that stops while it looks at logins ends well; that no memory of theirs is lost says test_leaks."""
     with Cluster("127.60.103") as c:
         node = c.servers(1, raftd=CALM, **ON)[0]
         acl, _ = formed(c, [node])

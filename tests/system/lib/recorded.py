@@ -43,6 +43,14 @@ def recorded():
     return cases
 
 
+def bearer_login():
+    """Configuration of an auth method, and a bearer token that it takes until the year 2100: of a recorded case."""
+    with open(os.path.join(FOLDER, "cases", "auth.json"), encoding="utf-8") as f:
+        case = next(c for c in json.load(f)["cases"] if c["name"] == "login-service")
+    bodies = [s["json"] for s in case["steps"] if "json" in s]
+    return bodies[0]["Config"], next(b["BearerToken"] for b in bodies if "BearerToken" in b)
+
+
 def needs_acl(case):
     return (case["needs"] or "").startswith("acl")
 
