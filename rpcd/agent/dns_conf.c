@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/net/chan.h"
 #include "common/text/duration.h"
 #include "rpcd/agent/dns_conf.h"
@@ -18,6 +21,7 @@
 #define DNS_PORT 53
 #define NS_PER_S 1000000000
 #define USE_MS_MAX 30000
+#define IN_USE_LONGEST MONO_S(5)
 
 const struct conf_list *
 dns_addresses(const struct rpcd_conf *conf)
@@ -54,16 +58,42 @@ listen_udp(const char *ip, uint16_t port)
 	return -1;
 }
 
+/*
+ * The process of an rpcd that was killed ends a moment after it, and holds its sockets until then.  until: MONO_ZERO
+ * before the first one that is in use.
+ */
+static int
+listen_when_free(bool tcp, const char *ip, uint16_t port, struct mono *until)
+{
+	const struct timespec moment = { 0, 20000000 };
+
+	while (true) {
+		int fd = tcp ? listen_tcp(ip, port) : listen_udp(ip, port), saved = errno;
+
+		if (fd >= 0 || saved != EADDRINUSE)
+			return fd;
+		if (until->ns == 0) {
+			*until = mono_add(clock_mono(), IN_USE_LONGEST);
+			log_info("dns", "%s port %u is in use, as by the DNS process of an rpcd that was killed; "
+			    "waiting for it for %d s", ip, port, (int)mono_seconds(IN_USE_LONGEST));
+		} else if (!mono_before(clock_mono(), *until)) {
+			errno = saved;
+			return -1;
+		}
+		(void)nanosleep(&moment, NULL);
+	}
+}
+
 enum tv_err
 dns_sockets_open(const struct rpcd_conf *conf, struct dns_sockets *out, char *errbuf, size_t cap)
 {
 	const struct conf_list *addresses = dns_addresses(conf);
+	struct mono until = MONO_ZERO;
 
 	out->udp = out->tcp = 0;
 	for (unsigned tcp = 0; tcp < 2; tcp++)
 		for (size_t i = 0; i < addresses->count; i++) {
-			int fd = tcp ? listen_tcp(addresses->items[i], conf->dns_port) :
-			    listen_udp(addresses->items[i], conf->dns_port);
+			int fd = listen_when_free(tcp, addresses->items[i], conf->dns_port, &until);
 			const char *remedy = errno == EACCES ?
 			    "a port below 1024 takes CAP_NET_BIND_SERVICE, "
 			    "which a drop-in gives the unit: rpcd-dns(8)" :

@@ -16,7 +16,10 @@ struct dns_sockets {
 	int fds[32];			/* UDP first */
 	unsigned udp, tcp;
 };
-/* Binds all; those that are open stay for dns_sockets_close().  A sentence in errbuf. */
+/*
+ * Binds all; those that are open stay for dns_sockets_close().  One that is in use is waited for, some seconds for all
+ * of them.  A sentence in errbuf.
+ */
 enum tv_err dns_sockets_open(const struct rpcd_conf *conf, struct dns_sockets *out, char *errbuf, size_t cap);
 void dns_sockets_close(struct dns_sockets *s);
 /* The addresses that are served. */

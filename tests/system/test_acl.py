@@ -248,7 +248,7 @@ def test_from_inside():
     what is anybody's or the reader's, and the state stays what it was."""
     if inject.missing():
         skip(inject.missing())
-    with Cluster("127.241.11") as c:
+    with Cluster("127.241.12") as c:
         node, = c.servers(1, **ON)
         acl, _ = formed(c, [node])
         ids = populate(acl)

@@ -125,6 +125,21 @@ def test_restart():
                  ask(node, "web.service.consul", timeout=0.5) == (NOERROR, 1))
 
 
+def test_killed_before_its_process():
+    """rpcd is killed while its DNS process cannot end, and holds the port: the next rpcd waits for that, and serves."""
+    with Cluster("127.138.8") as c:
+        node = one(c)
+        old = dns_pid(node)
+        os.kill(old, signal.SIGSTOP)
+        node.kill("rpcd")
+        node.start("rpcd")
+        wait_for("the next rpcd waits for the port", lambda: "port 8600 is in use" in node.log("rpcd"))
+        assert node.running("rpcd")
+        os.kill(old, signal.SIGKILL)
+        wait_for("it serves", lambda: ask(node, "web.service.consul", timeout=0.5) == (NOERROR, 1))
+        assert dns_pid(node) != old
+
+
 def test_reload():
     """Keys of dns_config take effect without a restart; other recursors bring another process."""
     with Cluster("127.138.4") as c:
@@ -294,4 +309,5 @@ def test_dig():
             assert "web1.node.dc1.consul." in p.stdout, p.stdout
 
 
-main(test_hostile_packets, test_connections, test_restart, test_reload, test_log_level, test_recursor, test_strangers, test_dig)
+main(test_hostile_packets, test_connections, test_restart, test_killed_before_its_process, test_reload, test_log_level, test_recursor,
+     test_strangers, test_dig)
