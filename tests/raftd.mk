@@ -1,5 +1,5 @@
 # raftd: the pure parts of the shell (no libev in the link line), and raftd processes without gossip.
-EXTRA_DIST += tests/system/lib/raftcluster.py tests/system/lib/faultcluster.py tests/system/lib/netns.py tests/system/lib/smalldisk.py tests/system/lib/inject.py
+EXTRA_DIST += tests/system/lib/raftcluster.py tests/system/lib/faultcluster.py tests/system/lib/netns.py tests/system/lib/hub.py tests/system/lib/smalldisk.py tests/system/lib/inject.py
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_bootstrap tests/unit/check_proposals \
 	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv

@@ -120,6 +120,39 @@ class Flapping(NetFault):
         self.thread.join()
 
 
+class Swizzle(NetFault):
+    """Links are cut one after the other, each both ways or one, and come back one by one, in another order; again and again."""
+    name = "swizzle"
+
+    def begin(self):
+        self.halt, self.done = threading.Event(), 0
+        self.thread = threading.Thread(target=self.swizzle, daemon=True)
+        self.thread.start()
+
+    def swizzle(self):
+        hub, nodes = self.world.hub, self.world.nodes
+        links = [(a, b) for i, a in enumerate(nodes) for b in nodes[i + 1:]]
+        while not self.halt.is_set():
+            cut = [Hub.ways(self.random.choice(([(a, b), (b, a)], [(a, b)], [(b, a)])))
+                   for a, b in self.random.sample(links, self.random.randint(len(links) // 3, len(links)))]
+            pause, held = self.random.uniform(0.02, 0.3), []
+            for ways in cut:
+                hub.hold("cut", ways)
+                held.append(ways)
+                if self.halt.wait(self.random.expovariate(1 / pause)):
+                    break
+            self.random.shuffle(held)
+            for ways in held:
+                hub.release("cut", ways)
+                self.halt.wait(self.random.expovariate(1 / pause))
+            self.done += 1
+
+    def end(self):
+        self.halt.set()
+        self.thread.join()
+        self.detail = "%d times" % self.done
+
+
 class Refused(NetFault):
     """Connections are reset rather than silent."""
     name = "refused"
@@ -194,5 +227,5 @@ class NoRpc(PortFault):
     port = RPC
 
 
-CATALOG = [Halves, IsolatedLeader, Shattered, OneWay, Ring, Bridge, Flapping, Refused, ResetLink, Lossy, Slow, NoRaft, NoGossip,
-           NoRpc]
+CATALOG = [Halves, IsolatedLeader, Shattered, OneWay, Ring, Bridge, Flapping, Swizzle, Refused, ResetLink, Lossy, Slow, NoRaft,
+           NoGossip, NoRpc]
