@@ -23,7 +23,7 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/acl/acl.c raftd/fsm/acl/acl_parts.c raftd/fsm/acl/acl_token.c raftd/fsm/acl/acl_policy.c raftd/fsm/acl/acl_role.c \
 	raftd/fsm/acl/acl_resolve.c raftd/fsm/acl/acl_rights.c raftd/fsm/acl/acl_may.c raftd/fsm/acl/acl_method.c \
 	raftd/fsm/acl/acl_binding.c raftd/fsm/acl/acl_login.c raftd/fsm/acl/acl_repl.c raftd/fsm/acl/acl_int.h \
-	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c raftd/fsm/catalog/node_checks.h \
+	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/address.c raftd/fsm/catalog/address_index.c raftd/fsm/catalog/address_index.h raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c raftd/fsm/catalog/node_checks.h \
 	raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c raftd/fsm/operator/autopilot_config.c \
 	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/damage.c raftd/fsm/compact.c raftd/fsm/flusher.c raftd/fsm/info.c \
 	raftd/fsm/copy/archive.c raftd/fsm/copy/archive.h raftd/fsm/record.c raftd/fsm/copy/stage.c raftd/fsm/copy/stage_load.c \

@@ -6,7 +6,7 @@ FSM_TESTS = tests/unit/check_fsm_kv tests/unit/check_fsm_session tests/unit/chec
 	tests/unit/check_fsm_snapshot tests/unit/check_fsm_crash tests/unit/check_store_log tests/unit/check_fsm_coordinate \
 	tests/unit/check_fsm_autopilot tests/unit/check_restore tests/unit/check_fsm_flush tests/unit/check_fsm_compact \
 	tests/unit/check_fsm_tables tests/unit/check_fsm_group tests/unit/check_fsm_threads tests/unit/check_fsm_txn \
-	tests/unit/check_fsm_query tests/unit/check_fsm_acl tests/unit/check_fsm_acl_repl tests/unit/check_fsm_acl_auth tests/unit/check_jwt tests/unit/check_fsm_may
+	tests/unit/check_fsm_query tests/unit/check_fsm_acl tests/unit/check_fsm_acl_repl tests/unit/check_fsm_acl_auth tests/unit/check_jwt tests/unit/check_fsm_may tests/unit/check_fsm_address
 check_PROGRAMS += $(FSM_TESTS)
 TESTS += $(FSM_TESTS)
 tests_unit_check_fsm_kv_SOURCES = tests/unit/check_fsm_kv.c $(FSM_KIT)
@@ -15,6 +15,8 @@ tests_unit_check_fsm_session_SOURCES = tests/unit/check_fsm_session.c $(FSM_KIT)
 tests_unit_check_fsm_session_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_catalog_SOURCES = tests/unit/check_fsm_catalog.c $(FSM_KIT)
 tests_unit_check_fsm_catalog_LDADD = $(FSM_LIBS)
+tests_unit_check_fsm_address_SOURCES = tests/unit/check_fsm_address.c tests/sim/fsm_batch.h $(FSM_KIT)
+tests_unit_check_fsm_address_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_watch_SOURCES = tests/unit/check_fsm_watch.c $(FSM_KIT)
 tests_unit_check_fsm_watch_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_snapshot_SOURCES = tests/unit/check_fsm_snapshot.c $(FSM_KIT)

@@ -44,7 +44,7 @@ enum op_trait {
 	OP_REPEATABLE = 1,	/* safe to ask again although the first question may have been carried out */
 	OP_STALE_OK = 2,	/* any server may answer when asked with OP_STALE */
 	OP_INTERNAL = 4,	/* proposed by the leader itself; nobody may ask for it */
-	OP_SHORT = 8,		/* one record: it does not wait for reads of many (raftd/engine/statethread.h) */
+	OP_SHORT = 8,		/* one record, or address: waits for no reads of many (raftd/engine/statethread.h) */
 	OP_MAKES_ID = 16,	/* the proposer adds a new UUID */
 	OP_LOGGED = 32,		/* changes the cluster: the log says who asked */
 	OP_OWN = 64,		/* asked by the rpcd of the same server alone: it goes over no link */
@@ -130,7 +130,7 @@ struct op_access {
 	X( 35, SERVICE_DUMP,        "Catalog.ServiceDump",    READ,    catalog_read,       health_entry,     LIST, \
 	    0,              (FILTER, SERVICE),                   (TABLES, NODES | SERVICES | CHECKS)) \
 	X( 29, CATALOG_ADDRESS,     "Catalog.AddressOwner",   READ,    catalog_read,       address_owner,    LIST, \
-	    0,              (FILTER, NODE),                      (TABLES, NODES | SERVICES)) \
+	    OP_SHORT,       (FILTER, NODE),                      (TABLES, NODES | SERVICES)) \
 	X( 30, HEALTH_NODE,         "Health.NodeChecks",      READ,    catalog_read,       check,            LIST, \
 	    0,              (FILTER, NODE),                      (TABLES_IF, CHECKS, NodeMeta, NODES)) \
 	X( 31, HEALTH_CHECKS,       "Health.ServiceChecks",   READ,    catalog_read,       check,            LIST, \

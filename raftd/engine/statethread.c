@@ -511,7 +511,7 @@ ask(struct statethread *s, int way, const struct op *op, struct span args, struc
 	r->done = done;
 	r->ctx = ctx;
 	r->way = way;
-	r->list = way != READ_JUDGE && (op->traits & OP_SHORT) == 0;
+	r->list = way != READ_JUDGE && ((op->traits & OP_SHORT) == 0 || !fsm_is_at_hand(s->f, op));
 	if (!keep_args(r, args, token)) {
 		free(r);
 		return NULL;

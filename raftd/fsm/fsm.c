@@ -88,6 +88,7 @@ fsm_tables_use(struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
 	f->facts = FACTS_ALL;
 	f->compact.walking = false;
 	f->compact.file = 0;
+	addresses_forget(f);
 	warm_begin(f);
 	err = fsm_load_meta(f);
 	if (err == TV_OK)
@@ -132,7 +133,8 @@ init(struct fsm *f, const struct fsm_options *opt)
 	f->acl_primary = opt->acl_primary == NULL ? NULL : strdup(opt->acl_primary);
 	f->watches = sodium_init() == -1 ? NULL : watches_new();
 	f->rights = f->watches == NULL ? NULL : acl_rights_table_new();
-	if (f->dir == NULL || f->datacenter == NULL || f->rights == NULL || (opt->acl_primary != NULL && f->acl_primary == NULL) || buf_room(&f->scratch, 4096) == NULL)
+	f->addresses = addresses_new();
+	if (f->dir == NULL || f->datacenter == NULL || f->rights == NULL || f->addresses == NULL || (opt->acl_primary != NULL && f->acl_primary == NULL) || buf_room(&f->scratch, 4096) == NULL)
 		return TV_ENOMEM;
 	f->opt.dir = f->dir;
 	f->opt.datacenter = f->datacenter;
@@ -186,6 +188,7 @@ fsm_close(struct fsm *f)
 	replace_close(f);
 	watches_free(f->watches);
 	acl_rights_table_free(f->rights);
+	addresses_free(f->addresses);
 	arena_done(&f->work);
 	buf_done(&f->scratch);
 	buf_done(&f->pack);
@@ -483,14 +486,6 @@ read_fail(struct reading *r, enum tv_err err, const char *fmt, ...)
 	va_start(ap, fmt);
 	set_text(r->a, &r->ans->text, fmt, ap);
 	va_end(ap);
-}
-
-bool
-fsm_is_short(const struct op *op)
-{
-	const struct fsm_op *row = fsm_op_find(op->code);
-
-	return row != NULL && row->one;
 }
 
 /* What went wrong while reading. */

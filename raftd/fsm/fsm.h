@@ -55,6 +55,7 @@ struct fsm_options {
 	void (*relieved)(void *ctx);
 	void *ctx;
 	uint8_t version;		/* that it takes itself for; 0: FSM_VERSION (tests want others) */
+	uint64_t address_bytes;		/* of the index of addresses; 0: the usual (tests want little) */
 	/*
 	 * Wall clock for reads, which do not find a token that has expired; any thread.  NULL: they find all, until an entry
 	 * removes them.
@@ -149,8 +150,8 @@ void fsm_reader_free(struct fsm *reader);
  */
 void fsm_read_begin(struct fsm *reader, bool cached);
 void fsm_read_end(struct fsm *reader);
-/* Does this read look at one record only?  All others wait for a moment between two batches, and are no cached reads. */
-bool fsm_is_short(const struct op *op);
+/* A short read: can it be answered without looking at many records first?  Any thread; a moment later it may not. */
+bool fsm_is_at_hand(const struct fsm *f, const struct op *op);
 
 struct fsm_answer {
 	enum tv_err err;		/* TV_EAGAIN: of a cached read */

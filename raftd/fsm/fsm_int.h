@@ -147,6 +147,7 @@ struct fsm {
 	bool views_shut;		/* no new ones for now */
 	struct watches *watches;
 	struct acl_rights_table *rights;	/* has a lock of its own */
+	struct addresses *addresses;	/* has one, too: address.c */
 	uint64_t applied_entries;	/* since the start */
 	uint64_t txns, txns_undone;	/* since the start: transactions that were carried out, and that had errors */
 	_Atomic unsigned replaced;	/* since the start: see fsm_replaced() */
@@ -473,6 +474,11 @@ void instances_begin_connect(struct fsm *f, struct instances *w, struct span ser
 bool instances_next(struct instances *w);
 void instances_end(struct instances *w);
 
+/* The number of a field of a record; it has one of this name. */
+uint32_t catalog_field(const struct schema *s, const char *name);
+/* Text fields of a packed record, these and no others; the numbers rise.  False: it cannot be read. */
+bool catalog_texts(struct span val, const uint32_t *numbers, struct span *texts, unsigned n);
+
 bool catalog_map_eq(const struct span_map *a, const struct span_map *b);
 bool meta_matches(const struct span_map *want, const struct span_map *have);
 bool tags_match(const struct span_list *want, const struct span_list *have);
@@ -490,6 +496,18 @@ struct sort_near;
  */
 uint32_t health_instances(struct reading *r, struct span name, bool connect, instance_wanted *wanted, const void *ctx,
     const struct check_rule *rule, struct sort_near *near);
+
+/* -- address.c: the index of addresses, in memory -- */
+/* NULL: no memory. */
+struct addresses *addresses_new(void);
+void addresses_free(struct addresses *x);
+/* A record is about to be changed by the running batch; f->lock held, as in these two. */
+void addresses_note(struct fsm *f, const struct tkey *k);
+/* After a commit, before it is published. */
+void addresses_publish(struct fsm *f);
+/* The records are others. */
+void addresses_forget(struct fsm *f);
+void addresses_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 
 /* -- coordinate.c -- */
 /* Removes a node's coordinates. */
@@ -680,7 +698,7 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 };
 /* The areas: an array each, which ends with a row of zeros. */
 #define FSM_AREAS(X) \
-	X(kv_ops) X(session_ops) X(register_ops) X(catalog_ops) X(health_ops) X(deregister_ops) X(coordinate_ops) \
+	X(kv_ops) X(session_ops) X(register_ops) X(catalog_ops) X(address_ops) X(health_ops) X(deregister_ops) X(coordinate_ops) \
 	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops) X(txn_ops) X(query_ops) X(acl_ops) X(acl_token_ops) \
 	X(acl_policy_ops) X(acl_role_ops) X(acl_resolve_ops) X(acl_method_ops) X(acl_binding_ops) \
 	X(acl_login_ops) X(acl_repl_ops)

@@ -110,6 +110,7 @@ head_publish(struct fsm *f)
 	buf_init(&fresh.servers, FSM_ANSWER_BYTES_MAX);
 	if (f->facts != 0)
 		read_facts(f, &fresh);
+	addresses_publish(f);
 	pthread_mutex_lock(&f->head_lock);
 	h->applied = f->applied;
 	h->applied_term = f->applied_term;

@@ -42,6 +42,7 @@ fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *valu
 			tell(fn, ctx, fsm_tables[i].title, f->tally[fsm_tables[i].tally]);
 	tell(fn, ctx, "acl_since", fsm_acl_since(f));
 	fsm_rights_info(f, fn, ctx);
+	addresses_info(f, fn, ctx);
 	tell(fn, ctx, "applied_entries", f->applied_entries);
 	tell(fn, ctx, "batch_pages_fetched", state->warm.fetched);
 	tell(fn, ctx, "batch_pages_read", state->warm.read);

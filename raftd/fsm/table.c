@@ -245,6 +245,7 @@ tbl_put(struct fsm *f, const struct tkey *k, struct span val)
 	if (!usable(f, k))
 		return;
 	views_save(f, k);
+	addresses_note(f, k);
 	if (f->snap != NULL)
 		snapshot_save(f, k);
 	if (at_cursor(f, k))
@@ -265,6 +266,7 @@ tbl_del(struct fsm *f, const struct tkey *k)
 	if (!usable(f, k))
 		return false;
 	views_save(f, k);
+	addresses_note(f, k);
 	if (f->snap != NULL)
 		snapshot_save(f, k);
 	if (at_cursor(f, k))

@@ -1,6 +1,4 @@
 /* Reads of the catalog.  Source: http-api, sections 1.7 and 5. */
-#include <arpa/inet.h>
-
 #include "common/record/mpack.h"
 #include "raftd/fsm/fsm_int.h"
 
@@ -10,8 +8,8 @@ max_index(const struct fsm *f, enum fsm_index a, enum fsm_index b)
 	return fsm_index_of(f, a) > fsm_index_of(f, b) ? fsm_index_of(f, a) : fsm_index_of(f, b);
 }
 
-static uint32_t
-field_number(const struct schema *s, const char *name)
+uint32_t
+catalog_field(const struct schema *s, const char *name)
 {
 	uint32_t i = 0;
 
@@ -20,9 +18,8 @@ field_number(const struct schema *s, const char *name)
 	return i;
 }
 
-/* Text fields of a packed record, these and no others; the numbers rise.  False: it cannot be read. */
-static bool
-read_texts(struct span val, const uint32_t *numbers, struct span *texts, unsigned n)
+bool
+catalog_texts(struct span val, const uint32_t *numbers, struct span *texts, unsigned n)
 {
 	struct rd in = rd_span_over(val);
 	uint32_t count = mpr_array(&in), at = 0;
@@ -45,8 +42,8 @@ may_read_packed(struct reading *r, struct span val, const struct schema *schema,
 
 	if (may_read_all(r, ACL_SERVICE))
 		return true;
-	number = field_number(schema, name);
-	return read_texts(val, &number, &service, 1) && (service.len == 0 || may_read(r, ACL_SERVICE, service));
+	number = catalog_field(schema, name);
+	return catalog_texts(val, &number, &service, 1) && (service.len == 0 || may_read(r, ACL_SERVICE, service));
 }
 
 /* The one that is named, if there is one. */
@@ -477,104 +474,6 @@ catalog_read_dump(struct reading *r, const void *rec)
 		r->ans->index = fsm_index_of(r->f, FX_CHECKS);
 }
 
-/* -- who has an address -- */
-
-/*
- * There is no index of addresses: all nodes are looked through, then all services.  Of each record only the fields that
- * are needed are read, so that ten thousand take a few milliseconds.
- */
-struct wanted {
-	uint8_t bytes[16];		/* IPv4 as v4-mapped */
-	char text[INET6_ADDRSTRLEN];	/* as it is mostly written */
-};
-
-static bool
-address_bytes(struct span text, uint8_t bytes[16])
-{
-	char copy[INET6_ADDRSTRLEN];
-
-	memset(bytes, 0, 16);
-	if (!span_copy(text, copy, sizeof(copy)))
-		return false;
-	if (inet_pton(AF_INET6, copy, bytes) == 1)
-		return true;
-	bytes[10] = bytes[11] = 0xff;
-	return inet_pton(AF_INET, copy, bytes + 12) == 1;
-}
-
-/* False: a host name. */
-static bool
-want(struct wanted *w, struct span text)
-{
-	bool four;
-
-	if (!address_bytes(text, w->bytes))
-		return false;
-	four = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)w->bytes);
-	return inet_ntop(four ? AF_INET : AF_INET6, four ? w->bytes + 12 : w->bytes, w->text, sizeof(w->text)) != NULL;
-}
-
-/* IPv4 is written in one way alone; what has a colon in many. */
-static bool
-is_wanted(const struct wanted *w, struct span text)
-{
-	uint8_t bytes[16];
-
-	if (text.len == 0 || memchr(text.p, ':', text.len) == NULL)
-		return text.len > 0 && span_eqs(text, w->text);
-	return address_bytes(text, bytes) && memcmp(bytes, w->bytes, 16) == 0;
-}
-
-/* The name in the first record of a table that has the address, copied; empty: none. */
-static struct span
-find_address(struct reading *r, enum tbl table, const struct schema *schema, const char *name, const struct wanted *w)
-{
-	const uint32_t numbers[] = { field_number(schema, name), field_number(schema, "Address") };
-	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
-	struct tbl_scan s;
-	struct tkey prefix;
-	struct span key, val, texts[2], found = SPAN_NONE;
-
-	tkey_begin(&prefix, table);
-	tbl_scan_begin(r->f, &s, &prefix);
-	while (found.len == 0 && tbl_next(&s, &key, &val)) {
-		if (!read_texts(val, numbers, texts, 2)) {
-			union { struct node node; struct service service; } rec;
-
-			(void)tbl_decode(r->f, schema, val, &a, &rec);	/* says that it is damaged */
-			break;
-		}
-		if (is_wanted(w, texts[1]))
-			found = arena_copy(r->a, texts[0]);
-	}
-	tbl_scan_end(&s);
-	arena_done(&a);
-	return found;
-}
-
-static void
-catalog_read_address(struct reading *r, const void *rec)
-{
-	const struct catalog_read *q = rec;
-	struct address_owner owner = { .Node = SPAN_NONE };
-	struct wanted w;
-	size_t at = list_begin(r->out);
-
-	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
-	if (want(&w, q->Name)) {
-		owner.Node = find_address(r, TBL_NODE, &node_schema, "Node", &w);
-		if (owner.Node.len == 0)
-			owner.Service = find_address(r, TBL_SERVICE, &service_schema, "Service", &w);
-	}
-	if (!may_read_node(r, owner.Node))
-		owner.Node = SPAN_NONE;
-	if (!may_read(r, ACL_SERVICE, owner.Service))
-		owner.Service = SPAN_NONE;
-	if (owner.Node.len + owner.Service.len > 0)
-		schema_pack(&address_owner_schema, &owner, r->out);
-	list_end(r->out, at, owner.Node.len + owner.Service.len > 0);
-}
-
 const struct fsm_op catalog_ops[] = {
 	{ OP_CATALOG_NODES, .read = catalog_read_nodes },
 	{ OP_CATALOG_SERVICES, .read = catalog_read_services },
@@ -582,6 +481,5 @@ const struct fsm_op catalog_ops[] = {
 	{ OP_CATALOG_NODE, .read = catalog_read_node },
 	{ OP_CATALOG_CONNECT, .read = catalog_read_connect },
 	{ OP_NODE_DUMP, .read = catalog_read_dump },
-	{ OP_CATALOG_ADDRESS, .read = catalog_read_address },
 	{ 0 },
 };
