@@ -142,6 +142,15 @@ keep_account(struct request *r)
 	return true;
 }
 
+/* What this node's configuration says, as in Consul; without access control all is allowed. */
+static const char *
+default_policy(const struct api *api)
+{
+	bool holds = api != NULL && (api->cluster->acl_enabled || (api->acl != NULL && acl_holds(api->acl)));
+
+	return holds && api->cluster->acl_default == ACL_DEFAULT_DENY ? "deny" : "allow";
+}
+
 void
 answer_finish(struct request *r, unsigned status)
 {
@@ -159,7 +168,7 @@ answer_finish(struct request *r, unsigned status)
 	r->answer.status = status;
 	answer_header(r, "Vary", "Accept-Encoding");
 	if (r->endpoint != NULL)
-		answer_header(r, "X-Consul-Default-ACL-Policy", "allow");
+		answer_header(r, "X-Consul-Default-ACL-Policy", default_policy(r->api));
 	if (r->endpoint != NULL && r->api->conf->translate_wan_addrs)
 		answer_header(r, "X-Consul-Translate-Addresses", "true");
 	r->answered = true;

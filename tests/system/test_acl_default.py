@@ -40,6 +40,8 @@ def test_queries_with_a_token():
                 a = ask(n, None, "/v1/query/%s/execute" % query)
                 assert nodes_of(a) == ["far"] and stored["SecretID"] not in a.text, (n.name, a)
             assert nodes_of(ask(n, None, "/v1/query/plain/execute")) == []
+            for secret in (None, acl.secret):
+                assert ask(n, secret, "/v1/kv/x").headers["X-Consul-Default-ACL-Policy"] == "deny", n.name
             assert nodes_of(ask(n, service, "/v1/query/plain/execute")) == ["far"]
             for path in ("/v1/query", "/v1/query/" + own, "/v1/query/own/explain"):
                 a = ask(n, reader, path).ok(200)
@@ -95,6 +97,7 @@ def test_allowed_by_default():
         server.kv_put("a/b", "1")
         server.kv_put("secret/b", "1")
         assert server.kv_get("a/b") == b"1"
+        assert server.get("/v1/kv/a/b").headers["X-Consul-Default-ACL-Policy"] == "allow"
         denied = acl.token('key_prefix "secret/" { policy = "deny" }')
         assert ask(server, denied, "/v1/kv/secret/b").status == 403
         assert ask(server, denied, "/v1/kv/secret/b", "PUT", b"2").status == 403

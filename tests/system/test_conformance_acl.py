@@ -18,6 +18,7 @@ from waiting import wait_for  # noqa: E402
 
 ALLOW = dict(ON, **{"acl.default_policy": "allow"})
 OFF = {"cross/acl-endpoints-off": "access control is on"}
+DENIED = dict(OFF, **{"cross/headers-.*-read": "X-Consul-Default-ACL-Policy is deny here, as test_acl_default wants it"})
 # The resource acl is not among what is allowed by default, and whoever has the whole state has all tokens.
 ALLOWED = dict(OFF, **{"snapshot/.*": "a snapshot needs acl:write, which no default gives"})
 
@@ -105,7 +106,7 @@ def play_others(failures, net, conf, lists, with_token):
 
 def test_all_others():
     """Everything else, twice at the same time: with all rights, and where nobody needs one."""
-    together([], (play_others, "127.242.4", ON, OFF, True), (play_others, "127.242.5", ALLOW, ALLOWED, False))
+    together([], (play_others, "127.242.4", ON, DENIED, True), (play_others, "127.242.5", ALLOW, ALLOWED, False))
 
 
 main(test_about_access_control, test_all_others)
