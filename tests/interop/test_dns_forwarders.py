@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""Resolvers and a load balancer that ask our DNS: Debian's dnsmasq, unbound and BIND as doc/operations.md sets them up, glibc and `host`
-behind them, haproxy by SRV records."""
+"""Resolvers and a load balancer that ask our DNS: Debian's dnsmasq, unbound, BIND and systemd-resolved as doc/operations.md sets them up,
+glibc and `host` behind them, haproxy by SRV records.
+
+The package systemd-resolved takes the resolver of the machine over when it is installed; TV_RESOLVED names a folder in which it was only
+unpacked.
+"""
 import contextlib
 import os
 import re
@@ -180,6 +184,52 @@ def test_bind():
             forwarded(c, node, server)
 
 
+RESOLVED = "lib/systemd/systemd-resolved"
+# What Debian's package and systemd make for it: a user, and a place in /run. Its own mounts hide those of the machine.
+RESOLVED_BEGIN = """set -e
+mount -t tmpfs none /run
+mkdir -p /run/systemd/resolved.conf.d
+cp "$2" /run/systemd/resolved.conf.d/consul.conf
+{ grep -v ^systemd-resolve: /etc/passwd; echo 'systemd-resolve:x:64998:64998::/:/usr/sbin/nologin'; } >/run/passwd
+{ grep -v ^systemd-resolve: /etc/group; echo 'systemd-resolve:x:64998:'; } >/run/group
+mount --bind /run/passwd /etc/passwd
+mount --bind /run/group /etc/group
+exec "$1"
+"""
+
+
+def resolved():
+    """The program; a package that is only unpacked may lack libraries."""
+    found = [p for p in (os.path.join(d, RESOLVED) for d in (os.environ.get("TV_RESOLVED", ""), "/usr", "/")) if os.access(p, os.X_OK)]
+    if not found:
+        skip("needs systemd-resolved, installed or (TV_RESOLVED) unpacked")
+    missing = [line.split()[0] for line in subprocess.run(["ldd", found[0]], capture_output=True, text=True).stdout.splitlines()
+               if "not found" in line]
+    if missing:
+        skip("systemd-resolved lacks " + ", ".join(missing))
+    return found[0]
+
+
+def test_resolved():
+    needs("host", "unshare", "ip")
+    program = resolved()
+    c, node = one(5, **{"dns_config.enable_truncate": True})
+    with c:
+        conf = write(c, "consul.conf", example("/etc/systemd/resolved.conf.d/consul.conf").replace("127.0.0.1", node.addr))
+        # Without a network it asks nobody, not even on loopback; the test's network namespace is its own.
+        for command in "link add up0 type veth peer name up1", "link set up1 up", "link set up0 up", "address add 192.0.2.1/24 dev up0":
+            subprocess.run(["ip"] + command.split(), check=True)
+        with running(c, "resolved", "unshare", "--mount", "sh", "-c", RESOLVED_BEGIN, "sh", program, conf):
+            forwarded(c, node, "127.0.0.53")
+            # No server of this one's has other names: that it is refused them spoils nothing.
+            for n in range(3):
+                refused = subprocess.run(["host", "-t", "A", "other%d.example.org" % n, "127.0.0.53"], capture_output=True, text=True)
+                assert refused.returncode != 0 and "has address" not in refused.stdout, refused.stdout
+            r = Resolver(c, "127.0.0.53")
+            assert r.addresses("web.service.consul") == ["10.1.1.1", "10.1.1.2"]
+            assert len(r.addresses("many.service.consul")) == 120
+
+
 def backends(path):
     """{(address, port)} that haproxy sends to."""
     with socket.socket(socket.AF_UNIX) as s:
@@ -234,4 +284,4 @@ backend web
 
 
 if __name__ == "__main__":
-    main(test_dnsmasq, test_unbound, test_bind, test_haproxy)
+    main(test_dnsmasq, test_unbound, test_bind, test_resolved, test_haproxy)
