@@ -290,6 +290,10 @@ RECORD(acl_role,			/* stored by ID */
 	(OBJS, ServiceIdentities, acl_service_identity, SF_OMITEMPTY),
 	(OBJS, NodeIdentities, acl_node_identity, SF_OMITEMPTY),
 	(BIN, Hash, SF_READONLY), (U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY))
+RECORD(acl_ending,			/* an auth method that is gone, some of whose tokens are still to be removed */
+	(STR, Method), (BOOL, Local),	/* whose tokens of this locality are unknown */
+	(STR, After))			/* those up to this accessor id were looked at */
+#define ACL_ENDINGS_MAX 16u
 RECORD(acl_state,			/* one record of the state: access control holds */
 	(U64, Since),			/* the index since which it does */
 	(U64, Bootstrap),		/* of the newest bootstrap; 0: none was made yet */
@@ -299,7 +303,8 @@ RECORD(acl_state,			/* one record of the state: access control holds */
 	(STR, Source),			/* its name */
 	(BIN, ReplToken),		/* hash of the token that was known first; "-": none counts any more */
 	(U64, ReplPolicies), (U64, ReplRoles), (U64, ReplTokens), (U64, ReplFloor),
-	(I64, ReplSuccess), (I64, ReplFailure), (STR, ReplError))
+	(I64, ReplSuccess), (I64, ReplFailure), (STR, ReplError),
+	(OBJS, Ending, acl_ending))
 #define ACL_KEY_BYTES 32
 RECORD(acl_enable, (BIN, Key), (I64, Now))	/* OP_ACL_ENABLE; answer: bool_reply, whether it did not hold before */
 RECORD(acl_bootstrap,			/* OP_ACL_BOOTSTRAP: what the leader makes of an empty record */
@@ -331,7 +336,7 @@ RECORD(acl_role_set, (OBJ, Role, acl_role), (BOOL, Create))
 RECORD(acl_id, (STR, ID))		/* to delete a policy or a role */
 RECORD(acl_read, (STR, ID), (STR, Name))	/* a policy or a role, by one of them */
 RECORD(acl_rules_text, (STR, Rules))
-RECORD(acl_reap, (I64, Now))		/* OP_ACL_REAP: what expired before */
+RECORD(acl_reap, (I64, Now))		/* OP_ACL_REAP: some of what expired before, or is of a method that is gone */
 #define ACL_METHOD_ROWS(config_flags) \
 	(DURATION, MaxTokenTTL, SF_OMITEMPTY | SF_DURTEXT), (STR, Name), (STR, Type), \
 	(STR, DisplayName, SF_OMITEMPTY), (STR, Description, SF_OMITEMPTY), \

@@ -6,7 +6,7 @@
 
 #define ID_BYTES 36
 #define AUTOPILOT_BYTES_MAX 1024
-#define ACL_STATE_BYTES_MAX 256
+#define ACL_STATE_BYTES_MAX 8192	/* ACL_ENDINGS_MAX names, and why the last copy failed */
 #define ACL_GROWTH_MAX (32u << 10)	/* names of links become ids */
 #define ARENA_SLACK 4096		/* what reading a record takes beside its bytes and its lists */
 

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
 #include "raftd/engine/statethread.h"
@@ -22,6 +23,7 @@ struct leader {
 	ev_timer reap;
 	/* What ends by time: tombstones and lock delays, and tokens. */
 	bool looking;			/* asked for what is due */
+	bool again;			/* once more behind the look that is under way */
 	int64_t reap_now;		/* wall clock when that was asked */
 	struct reaping {
 		struct leader *l;
@@ -72,11 +74,14 @@ reap_looked(void *ctx)
 	l->looking = false;
 	reap(l, &l->marks, OP_TOMBSTONE_REAP, &(struct session_destroy){ .Now = 0 });
 	reap(l, &l->tokens, OP_ACL_REAP, &(struct acl_reap){ .Now = 0 });
+	if (l->again && l->active)
+		look(l);
 }
 
 static void
 look(struct leader *l)
 {
+	l->again = l->looking;
 	if (l->looking)
 		return;
 	l->reap_now = clock_wall_ns();
@@ -132,6 +137,7 @@ start(struct leader *l)
 	leader_catalog_start(l->catalog);
 	leader_coordinates_start(l->coordinates);
 	ev_timer_again(l->d->loop, &l->reap);
+	look(l);				/* another leader may have left some */
 	enable_acl(l);
 	gossip_announce(l->d->gossip);
 }
@@ -178,11 +184,27 @@ leader_turn(struct leader *l)
 		leader_catalog_turn(l->catalog);
 }
 
+/* Until its tokens are gone no other method can have its name. */
+static bool
+ends_method(const struct raft_entry *entries, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct rd r = rd_over(entries[i].payload, entries[i].size);
+
+		if (entries[i].type == RAFT_ENTRY_OP && mpr_array(&r) == 2 && mpr_uint(&r, UINT16_MAX) == OP_ACL_METHOD_DELETE)
+			return true;
+	}
+	return false;
+}
+
 void
 leader_applied(struct raftd *d, const struct raft_entry *entries, uint32_t count)
 {
-	if (d->leader->active)
-		leader_sessions_applied(d->leader->sessions, entries, count);
+	if (!d->leader->active)
+		return;
+	leader_sessions_applied(d->leader->sessions, entries, count);
+	if (ends_method(entries, count))
+		look(d->leader);
 }
 
 void

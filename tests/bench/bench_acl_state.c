@@ -1,6 +1,6 @@
 /*
  * Tokens in the state by themselves: what one takes on the disk and in memory, and how long it takes to make, to find by
- * its secret, to list and to remove.
+ * its secret, to list and to remove; and those of an auth method when that goes.
  *
  *	bench_acl_state [TOKENS]	100,000 without it; in a folder of its own below /tmp
  */
@@ -29,11 +29,20 @@ die(const char *what)
 	exit(1);
 }
 
+/* No method here has keys. */
+static enum tv_err
+any_method(struct acl_method *m, struct arena *a, struct buf *why)
+{
+	(void)m, (void)a, (void)why;
+	return TV_OK;
+}
+
 static void
 open_state(const char *dir, uint64_t cache)
 {
 	char why[256] = "";
-	struct fsm_options opt = { .dir = dir, .cache_bytes = cache, .datacenter = "dc1" };
+	struct fsm_options opt = { .dir = dir, .cache_bytes = cache, .datacenter = "dc1",
+	    .check_method = any_method };
 
 	if (fsm_open(&opt, &f, why, sizeof(why)) != TV_OK)
 		die(why);
@@ -78,18 +87,21 @@ apply(struct raft_entry *e, uint32_t n, struct arena *a, struct fsm_result *res)
 	return mono_seconds(mono_sub(clock_mono(), begun));
 }
 
-static void
+/* How long applying it took. */
+static double
 one(uint16_t op, const void *rec)
 {
 	struct arena a = ARENA_INIT(1u << 20);
 	struct fsm_result res;
 	struct raft_entry e;
+	double took;
 
 	entry(op, rec, &e, fsm_applied(f) + 1);
-	(void)apply(&e, 1, &a, &res);
+	took = apply(&e, 1, &a, &res);
 	if (res.err != TV_OK)
 		die("an entry failed");
 	arena_done(&a);
+	return took;
 }
 
 static double
@@ -182,6 +194,49 @@ reopen(const char *dir)
 	return mono_seconds(mono_sub(clock_mono(), begun));
 }
 
+static void
+make_logins(unsigned count, uint64_t method)
+{
+	struct acl_service_identity web = { .ServiceName = span_str("web") };
+	struct acl_login q = { .Method = method, .Token = { .Description = span_str("token created via login"),
+	    .AuthMethod = span_str("m"), .Local = true, .ServiceIdentities = { &web, 1, true }, .ExpirationTTL = 3600000000000 } };
+	struct raft_entry e[BATCH];
+	struct fsm_result res[BATCH];
+
+	for (unsigned done = 0; done < count; done += BATCH) {
+		struct arena a = ARENA_INIT(16u << 20);
+		uint64_t at = fsm_applied(f) + 1;
+
+		for (unsigned i = 0; i < BATCH; i++)
+			entry(OP_ACL_LOGIN, &q, &e[i], at + i);
+		(void)apply(e, BATCH, &a, res);
+		for (unsigned i = 0; i < BATCH; i++)
+			if (res[i].err != TV_OK)
+				die("a login was refused");
+		arena_done(&a);
+	}
+}
+
+static void
+end_method(unsigned count)
+{
+	struct acl_method_set q = { .Method = { .Name = span_str("m"), .Type = span_str("jwt") } };
+	double took, longest, all;
+	unsigned entries = 1;
+
+	(void)one(OP_ACL_METHOD_SET, &q);
+	make_logins(count, fsm_applied(f));
+	all = longest = took = one(OP_ACL_METHOD_DELETE, &(struct acl_name){ span_str("m") });
+	for (; fsm_acl_reap_due(f, wall); entries++) {
+		double more = one(OP_ACL_REAP, &(struct acl_reap){ .Now = 0 });
+
+		all += more;
+		longest = more > longest ? more : longest;
+	}
+	printf("an auth method with as many goes in %.1f ms; all of it in %u entries, %.1f ms, the longest %.1f ms\n", took * 1000,
+	    entries, all * 1000, longest * 1000);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -199,8 +254,8 @@ main(int argc, char **argv)
 		die("cannot begin");
 	snprintf(dir, sizeof(dir), "%s/state", top);
 	open_state(dir, 256u << 20);
-	one(OP_ACL_ENABLE, &(struct acl_enable){ .Now = 0 });
-	one(OP_ACL_POLICY_SET, &(struct acl_policy_set){ .Policy = { .Name = span_str("p"),
+	(void)one(OP_ACL_ENABLE, &(struct acl_enable){ .Now = 0 });
+	(void)one(OP_ACL_POLICY_SET, &(struct acl_policy_set){ .Policy = { .Name = span_str("p"),
 	    .Rules = span_str("key_prefix \"app/\" { policy = \"write\" }") } });
 	(void)reopen(dir);
 	before = file_kb(dir);
@@ -217,9 +272,10 @@ main(int argc, char **argv)
 	printf("an expired one is refused in %.2f us\n", look_up((const char (*)[37])secrets, count, TV_ENOENT) * 1e6);
 	begun = clock_mono();
 	for (; fsm_acl_reap_due(f, wall); entries++)
-		one(OP_ACL_REAP, &(struct acl_reap){ .Now = 0 });
+		(void)one(OP_ACL_REAP, &(struct acl_reap){ .Now = 0 });
 	took = mono_seconds(mono_sub(clock_mono(), begun));
 	printf("all removed by %u entries, %.1f ms each\n", entries, entries > 0 ? took * 1000 / entries : 0);
+	end_method(count);
 	fsm_close(f);
 	free(secrets);
 	snprintf(command, sizeof(command), "rm -rf %s", top);

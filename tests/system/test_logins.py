@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from aclkit import DENIED, NOT_FOUND, ON, auth, formed  # noqa: E402
 from cluster import CALM, Cluster, main  # noqa: E402
-from oprows import OPS, args  # noqa: E402
+from oprows import OPS, args, fields  # noqa: E402
 from recorded import bearer_login  # noqa: E402
 from tvframe import MSG, Conn  # noqa: E402
 from waiting import AGAIN, wait_for  # noqa: E402
@@ -109,6 +109,48 @@ def test_over_a_lost_leader():
         assert len(listed) >= len(rest) + 2 and all(t["AuthMethod"] == "m" for t in listed), listed
 
 
+def test_method_of_many():
+    """With a method of thousands of tokens all are unknown at once; they go in several entries, over a change of leaders too, and a
+    method of its name can then be made, whose they are not."""
+    many = 5000
+    with Cluster("127.60.105") as c:
+        servers = c.servers(3, raftd=CALM, **ON)
+        acl, leader = formed(c, servers)
+        for name in ("m", "n"):
+            acl.ask("PUT", "/v1/acl/auth-method", {"Name": name, "Type": "jwt", "Config": CONFIG})
+            acl.ask("PUT", "/v1/acl/binding-rule", {"AuthMethod": name, "BindType": "service", "BindName": "${value.name}"})
+        other = login(leader, "n").ok(200).json()["SecretID"]
+        code, given = OPS["ACL_LOGIN"].code, args("acl_login", AuthMethod="m", BearerToken=BEARER)
+        with Conn(os.path.join(leader.run, "raftd.sock")) as conn:
+            for i in range(1, many + 1):
+                conn.send(MSG.OP, [code, "", 0, 0, 0, 0, "", given], i)
+            answers = [conn.wait(lambda f: f.type == MSG.OP, 60).body for _ in range(many)]
+        assert all(a[0] == 0 for a in answers), [a for a in answers if a[0] != 0][:3]
+        secrets = [fields("acl_token", a[5])["SecretID"] for a in answers]
+        some = [secrets[i] for i in range(0, many, many // 20)]
+        expect(servers, some, 200)
+        assert leader.delete("/v1/acl/auth-method/m", headers=auth(acl.secret)).ok(200).json() is True
+        expect(servers, some, 403)
+        leader.kill("raftd")
+        rest = [s for s in servers if s is not leader]
+        acl.node = rest[0]
+
+        def made_anew():
+            try:
+                a = acl.http("PUT", "/v1/acl/auth-method", {"Name": "m", "Type": "jwt", "Config": CONFIG})
+            except AGAIN:
+                return False
+            assert a.status == 200 or any(text in a.body for text in (
+                b"No cluster leader", b"may have been applied", b"still being removed")), a
+            return a.status == 200
+        wait_for("another one of its name", made_anew)
+        leader.start("raftd")
+        wait_for("it is back", lambda: myself(leader, other) == 200)
+        expect(servers, some, 403)
+        expect(servers, [other], 200)
+        assert acl.ask("GET", "/v1/acl/tokens?authmethod=m") == []
+
+
 def test_stopped_under_way():
     """A raftd that stops while it looks at logins ends well; that no memory of theirs is lost says test_leaks."""
     with Cluster("127.60.103") as c:
@@ -126,4 +168,4 @@ def test_stopped_under_way():
             node.stop("raftd")
 
 
-main(test_everywhere, test_over_a_lost_leader, test_stopped_under_way)
+main(test_everywhere, test_over_a_lost_leader, test_method_of_many, test_stopped_under_way)

@@ -594,6 +594,178 @@ START_TEST(cascade)
 }
 END_TEST
 
+static void
+many_logins(const char *name, unsigned count)
+{
+	struct acl_login made;
+	const char *text;
+
+	ck_assert_int_eq(decided(name, CLAIMS, NULL, &made, &text), TV_OK);
+	for (unsigned i = 0; i < count; i++)
+		ck_assert_int_eq(kit_apply(&k, OP_ACL_LOGIN, &made).err, TV_OK);
+}
+
+static enum tv_err
+resolved(const struct acl_token *t)
+{
+	struct fsm_acl out;
+
+	return fsm_acl_resolve(k.f, t->SecretID, k.now, &k.a, &out);
+}
+
+static unsigned
+listed_for_copies(void)
+{
+	struct acl_repl_page page = { .Count = 0 };
+	struct rd in;
+
+	(void)kit_read(&k, OP_ACL_REPL_LIST, &(struct acl_repl_ask){ .Kind = ACL_REPL_TOKENS }, NULL);
+	ck_assert_int_eq(k.ans.err, TV_OK);
+	in = rd_span_over(buf_span(&k.out));
+	ck_assert_int_eq(schema_unpack(&acl_repl_page_schema, &in, &k.a, &page), TV_OK);
+	return (unsigned)page.Count;
+}
+
+#define REMAIN(name_) "Tokens of the deleted auth method \"" name_ "\" are still being removed: try again in some seconds"
+
+/* With a method of very many tokens one entry removes some of them, and makes all of them unknown; others remove the rest. */
+START_TEST(bounded)
+{
+	enum { MANY = 2 * ACL_REAP_TOKENS_MAX + 100, GLOBAL = 40 };
+	struct acl_token first, last, global, other, t;
+	struct acl_token_set edit = { .Token = { .Description = span_str("u") } };
+	uint8_t before[32], after[32];
+	char path[128], why[256] = "";
+	struct fsm_snapshot *s;
+	uint64_t index, term, bytes, sum, mark;
+	unsigned n = 0;
+	struct fsm_result res;
+
+	(void)method("mm", "");
+	(void)binding("{\"AuthMethod\":\"mm\",\"BindType\":\"service\",\"BindName\":\"web\"}");
+	other = login("mm");
+	(void)method("m", ",\"TokenLocality\":\"global\"");
+	(void)binding("{\"AuthMethod\":\"m\",\"BindType\":\"service\",\"BindName\":\"web\"}");
+	global = login("m");
+	many_logins("m", GLOBAL - 1);
+	(void)method("m", ",\"TokenLocality\":\"local\"");
+	first = login("m");
+	many_logins("m", MANY - 2);
+	last = login("m");
+	ck_assert_uint_eq(k.f->tally[FT_ACL_TOKENS], MANY + GLOBAL + 2);
+	ck_assert(resolved(&first) == TV_OK && resolved(&last) == TV_OK);
+	ck_assert(!fsm_acl_reap_due(k.f, k.now));
+	mark = fsm_acl_index(k.f);
+	ck_assert(kit_bool(&k, OP_ACL_METHOD_DELETE, &(struct acl_name){ span_str("M") }));
+	/* So many are gone, and nobody knows any of them; what is remembered of rights is asked for again. */
+	ck_assert_uint_ge(k.f->tally[FT_ACL_TOKENS], MANY + GLOBAL + 2 - ACL_REAP_TOKENS_MAX);
+	ck_assert_uint_lt(k.f->tally[FT_ACL_TOKENS], MANY + GLOBAL + 2);
+	ck_assert_uint_gt(fsm_acl_index(k.f), mark);
+	ck_assert_uint_eq(methods_named("m") + bindings_of("m"), 0);
+	ck_assert(!lives(&first) && !lives(&last) && lives(&global) && lives(&other));
+	ck_assert(resolved(&first) == TV_ENOENT && resolved(&last) == TV_ENOENT && resolved(&global) == TV_OK);
+	ck_assert_uint_eq(tokens_of("m"), GLOBAL);
+	ck_assert_uint_eq(kit_read(&k, OP_ACL_TOKEN_GET, &(struct acl_token_read){ last.AccessorID }, NULL), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		edit.Token.AccessorID = i == 0 ? first.AccessorID : last.AccessorID;
+		edit.Token.Local = true;
+		kit_refused(&k, OP_ACL_TOKEN_SET, &edit, TEXT("Cannot find token \"%s\"", str(edit.Token.AccessorID)));
+		kit_refused(&k, OP_ACL_LOGOUT, &(struct acl_logout){ .AccessorID = edit.Token.AccessorID }, "ACL not found");
+		kit_refused(&k, OP_ACL_TOKEN_CLONE, &(struct acl_token_set){ .Source = edit.Token.AccessorID }, "ACL not found");
+	}
+	ck_assert_int_eq(fsm_acl_logout_look(k.f, last.SecretID, k.now, (char[37]){ 0 }), TV_ENOENT);
+	/* Whose they would be. */
+	method_refused(TEXT("\"Name\":\"M\",\"Type\":\"jwt\",%s", CONFIG(MAPPED)), REMAIN("M"));
+	ck_assert(kit_bool(&k, OP_ACL_METHOD_DELETE, &(struct acl_name){ span_str("m") }));	/* is none */
+	/* A copy of the state goes on with it. */
+	snprintf(path, sizeof(path), "%s/snap", k.dir);
+	ck_assert_int_eq(fsm_digest(k.f, before), TV_OK);
+	ck_assert_int_eq(fsm_snapshot_begin(k.f, &s, &index, &term), TV_OK);
+	ck_assert_int_eq(fsm_snapshot_write(s, path, &bytes, &sum), TV_OK);
+	fsm_snapshot_end(s);
+	for (unsigned pass = 0; pass < 2; pass++, n = 0) {
+		for (; fsm_acl_reap_due(k.f, k.now); n++) {
+			uint64_t had = k.f->tally[FT_ACL_TOKENS];
+
+			ck_assert(!lives(&first) && !lives(&last));
+			ck_assert(kit_bool(&k, OP_ACL_REAP, &(struct acl_reap){ 0 }));
+			ck_assert_uint_ge(k.f->tally[FT_ACL_TOKENS] + ACL_REAP_TOKENS_MAX, had);
+		}
+		ck_assert_uint_eq(n, 2);
+		ck_assert_uint_eq(k.f->tally[FT_ACL_TOKENS], GLOBAL + 2);
+		ck_assert_uint_eq(records(TBL_ACL_TOKEN), GLOBAL + 2);
+		ck_assert_uint_eq(records(TBL_ACL_SECRET), GLOBAL + 2);
+		ck_assert_uint_eq(records(TBL_ACL_METHOD_TOKEN), GLOBAL + 1);
+		ck_assert(lives(&global) && lives(&other));
+		if (pass == 1)
+			break;
+		ck_assert_msg(fsm_restore(k.f, path, &index, &term, why, sizeof(why)) == TV_OK, "%s", why);
+		ck_assert_int_eq(fsm_digest(k.f, after), TV_OK);
+		ck_assert_mem_eq(before, after, sizeof(before));
+		ck_assert(!lives(&last) && resolved(&last) == TV_ENOENT);
+		kit_reopen(&k);
+		k.f->opt.check_method = login_check_method;
+		ck_assert(!lives(&last) && resolved(&last) == TV_ENOENT);
+	}
+	/* Another one of that name has none of them. */
+	(void)method("m", "");
+	(void)binding("{\"AuthMethod\":\"m\",\"BindType\":\"service\",\"BindName\":\"web\"}");
+	ck_assert(!lives(&first) && !lives(&last));
+	t = login("m");
+	ck_assert(lives(&t));
+	res = kit_apply(&k, OP_ACL_TOKEN_SET, &(struct acl_token_set){ .Create = true, .Token = { .SecretID = last.SecretID } });
+	ck_assert_int_eq(res.err, TV_OK);	/* nothing of them stands in the way */
+}
+END_TEST
+
+/* Global tokens of one that has ended are nothing that other datacenters would copy. */
+START_TEST(bounded_and_copied)
+{
+	unsigned plain = listed_for_copies();
+	struct acl_token t;
+
+	(void)method("m", ",\"TokenLocality\":\"global\"");
+	(void)binding("{\"AuthMethod\":\"m\",\"BindType\":\"service\",\"BindName\":\"web\"}");
+	many_logins("m", ACL_REAP_TOKENS_MAX);
+	t = login("m");
+	ck_assert_uint_eq(listed_for_copies(), plain + ACL_REAP_TOKENS_MAX + 1);
+	ck_assert(kit_bool(&k, OP_ACL_METHOD_DELETE, &(struct acl_name){ span_str("m") }));
+	ck_assert_uint_eq(k.f->tally[FT_ACL_TOKENS], plain + 1);
+	ck_assert_uint_eq(listed_for_copies(), plain);
+	ck_assert(!lives(&t));
+	ck_assert(kit_bool(&k, OP_ACL_REAP, &(struct acl_reap){ 0 }));
+	ck_assert(!fsm_acl_reap_due(k.f, k.now));
+	ck_assert_uint_eq(k.f->tally[FT_ACL_TOKENS], plain);
+}
+END_TEST
+
+/* The names of those that have ended are few, so that their record stays small. */
+START_TEST(bounded_at_once)
+{
+	for (unsigned i = 0; i <= ACL_ENDINGS_MAX; i++) {
+		const char *name = TEXT("m%u", i);
+
+		(void)method(name, "");
+		(void)binding(TEXT("{\"AuthMethod\":\"%s\",\"BindType\":\"service\",\"BindName\":\"web\"}", name));
+		many_logins(name, ACL_REAP_TOKENS_MAX + 1);
+		if (i < ACL_ENDINGS_MAX) {
+			ck_assert(kit_bool(&k, OP_ACL_METHOD_DELETE, &(struct acl_name){ span_str(name) }));
+		} else {
+			kit_refused(&k, OP_ACL_METHOD_DELETE, &(struct acl_name){ span_str(name) },
+			    "Tokens of 16 deleted auth methods are still being removed: try again in some seconds");
+			ck_assert_uint_eq(tokens_of(name), ACL_REAP_TOKENS_MAX + 1);
+		}
+		arena_reset(&k.a);
+	}
+	ck_assert_uint_eq(k.f->tally[FT_ACL_TOKENS], ACL_ENDINGS_MAX + ACL_REAP_TOKENS_MAX + 1 + 1);
+	/* One entry ends all of them, since these are few. */
+	ck_assert(kit_bool(&k, OP_ACL_REAP, &(struct acl_reap){ 0 }));
+	ck_assert(!fsm_acl_reap_due(k.f, k.now));
+	ck_assert(kit_bool(&k, OP_ACL_METHOD_DELETE, &(struct acl_name){ span_str("m16") }));
+	ck_assert_uint_eq(tokens_of("m16"), 0);
+}
+END_TEST
+
 START_TEST(logouts)
 {
 	struct acl_token t, plain = { .AccessorID = SPAN_NONE };
@@ -713,7 +885,7 @@ END_TEST
 int
 main(void)
 {
-	const TTest *const tests[] = { methods, bad_methods, bindings, bad_bindings, logins, entries, overtaken, lives_and_localities, cascade,
+	const TTest *const tests[] = { methods, bad_methods, bindings, bad_bindings, logins, entries, overtaken, lives_and_localities, cascade, bounded, bounded_and_copied, bounded_at_once,
 	    logouts, costly_selectors, over_a_snapshot, sound_records };
 	Suite *s = suite_create("fsm_acl_auth");
 	TCase *t = tcase_create("on"), *u = tcase_create("off");

@@ -87,6 +87,11 @@ void acl_token_remove(struct fsm *f, const struct acl_state *st, const struct ac
 bool acl_ids_are_free(struct apply *p, const struct acl_state *st, const struct acl_token *t);
 
 /* -- acl_method.c, acl_binding.c -- */
+#define ACL_REAP_TOKENS_MAX 1024	/* that one entry looks at and removes */
+/* Has its auth method ended, while it is still there?  Then nobody knows it any more. */
+bool acl_token_ends(const struct acl_state *st, const struct acl_token *t);
+/* Goes on removing tokens of methods that have ended: looks at so many of them. */
+void acl_end_tokens(struct apply *p, uint32_t max);
 bool acl_method_find(struct fsm *f, struct span name, struct arena *a, struct acl_method *out);
 bool acl_binding_find(struct fsm *f, struct span id, struct arena *a, struct acl_binding *out);
 void acl_binding_remove(struct fsm *f, const struct acl_binding *b);

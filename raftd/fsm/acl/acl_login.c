@@ -114,7 +114,7 @@ logout_apply(struct apply *p, const void *rec)
 
 	if (!acl_applies(p, &st))
 		return;
-	if (!acl_token_find(p->f, q->AccessorID, &p->f->work, &t))
+	if (!acl_token_find(p->f, q->AccessorID, &p->f->work, &t) || acl_token_ends(&st, &t))
 		apply_fail(p, TV_EPERM, NOT_FOUND);
 	else if (t.AuthMethod.len == 0)
 		apply_fail(p, TV_EPERM, "Permission denied");
@@ -176,7 +176,8 @@ fsm_acl_logout_look(struct fsm *f, struct span secret, int64_t now, char accesso
 	view_need(f);
 	if (!acl_load(f, &a, &st))
 		err = TV_EDISABLED;
-	else if (secret.len == 0 || !acl_token_of_secret(f, &st, secret, &a, &t) || acl_expired(&t, now))
+	else if (secret.len == 0 || !acl_token_of_secret(f, &st, secret, &a, &t) || acl_expired(&t, now) ||
+	    acl_token_ends(&st, &t))
 		err = TV_ENOENT;
 	else if (t.AuthMethod.len == 0)
 		err = TV_EPERM;

@@ -2,9 +2,13 @@
  * Auth methods: who vouches for those who log in.  What Config says is looked at before the log, by who knows keys and
  * claims (raftd/login); the state keeps it as it was given.
  *
- * With a method go its binding rules, and those of its tokens that are of its locality: all in one entry, so that none of them
- * is good for anything from then on.
+ * With a method go its binding rules, and those of its tokens that are of its locality: none of them is good for anything from
+ * then on.  One entry removes ACL_REAP_TOKENS_MAX of them, so that others need not wait for it.  If that were not all, the method's
+ * name stands in acl_state.Ending until entries of the leader have removed the rest: so long nobody finds them, and no method of
+ * that name can be made, whose they would be.
  */
+#include <errno.h>
+
 #include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "common/text/duration.h"
@@ -24,6 +28,30 @@ acl_method_find(struct fsm *f, struct span name, struct arena *a, struct acl_met
 
 	TKEY(&k, TBL_ACL_METHOD, name);
 	return name.len > 0 && name.len <= ACL_NAME_BYTES_MAX && tbl_get_rec(f, &k, &acl_method_schema, a, out);
+}
+
+/* -- methods that have ended -- */
+
+static bool
+is_ending(const struct acl_state *st, struct span method)
+{
+	const struct acl_ending *v = st->Ending.v;
+
+	for (uint32_t i = 0; i < st->Ending.n; i++)
+		if (span_eq_nocase(v[i].Method, method))
+			return true;
+	return false;
+}
+
+bool
+acl_token_ends(const struct acl_state *st, const struct acl_token *t)
+{
+	const struct acl_ending *v = st->Ending.v;
+
+	for (uint32_t i = 0; t->AuthMethod.len > 0 && i < st->Ending.n; i++)
+		if (v[i].Local == t->Local && span_eq_nocase(v[i].Method, t->AuthMethod))
+			return true;
+	return false;
 }
 
 /* -- before the log -- */
@@ -131,6 +159,10 @@ set_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EFORMAT, "malformed auth method");
 		return;
 	}
+	if (is_ending(&st, m.Name)) {
+		acl_fail_quoted(p, "Tokens of the deleted auth method ", m.Name, " are still being removed: try again in some seconds");
+		return;
+	}
 	there = acl_method_find(p->f, m.Name, &p->f->work, &old);
 	if (!settle_type(p, &m, there ? &old : NULL))
 		return;
@@ -144,27 +176,11 @@ set_apply(struct apply *p, const void *rec)
 	acl_answer(p, &acl_method_schema, &m);
 }
 
-struct ending {
-	const struct acl_state *st;
-	bool local;			/* of these tokens */
-};
-
 /* The id at the end of a key of TBL_ACL_METHOD_BINDING or TBL_ACL_METHOD_TOKEN. */
 static struct span
 id_of_key(const struct tkey *k)
 {
 	return k->len > UUID_CHARS ? span_of(k->b + k->len - UUID_CHARS, UUID_CHARS) : SPAN_NONE;
-}
-
-static void
-end_token(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
-{
-	const struct ending *e = ctx;
-	struct acl_token t;
-
-	if (acl_token_find(f, id_of_key(k), one, &t) && t.Local == e->local)
-		acl_token_remove(f, e->st, &t);
-	arena_wipe(one);
 }
 
 static void
@@ -178,29 +194,126 @@ end_binding(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
 }
 
 static void
+end_token(struct fsm *f, const struct acl_state *st, const struct acl_ending *e, const struct tkey *k)
+{
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct acl_token t;
+
+	if (acl_token_find(f, id_of_key(k), &one, &t) && t.Local == e->Local)
+		acl_token_remove(f, st, &t);
+	arena_wipe(&one);
+	arena_done(&one);
+}
+
+/* Of this ending's tokens the next ones, at most max, whatever their locality; how many these were.  *all: there are no more. */
+static uint32_t
+end_some(struct fsm *f, const struct acl_state *st, struct acl_ending *e, uint32_t max, bool *all)
+{
+	enum { STEP = 64 };
+	uint32_t looked = 0, want, n;
+	struct span keys[STEP];
+	struct tkey prefix, from, k;
+
+	TKEY(&prefix, TBL_ACL_METHOD_TOKEN, e->Method);
+	from = prefix;
+	if (e->After.len > 0) {
+		TKEY(&k, TBL_ACL_METHOD_TOKEN, e->Method, e->After);
+		tkey_after(&from, span_of(k.b, k.len));
+	}
+	do {
+		struct arena step = ARENA_INIT(STEP * TKEY_BYTES_MAX);
+
+		want = max - looked < STEP ? max - looked : STEP;
+		n = tbl_keys_from(f, &prefix, &from, &step, keys, want);
+		for (uint32_t i = 0; i < n && f->failed == 0; i++) {
+			tbl_key_of(&k, keys[i]);
+			end_token(f, st, e, &k);
+		}
+		if (n > 0) {
+			tkey_after(&from, keys[n - 1]);
+			e->After = arena_copy(&f->work, id_of_key(&k));
+		}
+		looked += n;
+		arena_done(&step);
+	} while (n == want && looked < max && f->failed == 0);
+	*all = n < want;
+	return looked;
+}
+
+/* These are what is still to be removed.  The state is read anew: with a token that was removed it may have changed. */
+static void
+store_endings(struct fsm *f, const struct acl_ending *v, uint32_t n)
+{
+	struct acl_state now;
+
+	if (!acl_load(f, &f->work, &now))
+		return;
+	now.Ending = (struct obj_list){ .v = (void *)(uintptr_t)v, .n = n, .set = true };
+	acl_store(f, &now);
+	fsm_touch(f, FX_ACL_TOKENS);
+}
+
+void
+acl_end_tokens(struct apply *p, uint32_t max)
+{
+	struct fsm *f = p->f;
+	struct acl_state st;
+	struct acl_ending *v;
+	uint32_t done = 0;
+	bool all = true;
+
+	if (max == 0 || !acl_load(f, &f->work, &st) || st.Ending.n == 0)
+		return;
+	v = st.Ending.v;
+	while (done < st.Ending.n && max > 0 && f->failed == 0) {
+		max -= end_some(f, &st, &v[done], max, &all);
+		if (!all)
+			break;
+		done++;
+	}
+	store_endings(f, v + done, st.Ending.n - done);
+}
+
+static void
 delete_apply(struct apply *p, const void *rec)
 {
 	const struct acl_name *q = rec;
+	struct fsm *f = p->f;
 	struct acl_method m;
 	struct acl_state st;
 	struct tkey k;
 
 	if (!acl_applies(p, &st))
 		return;
-	if (acl_method_find(p->f, q->Name, &p->f->work, &m)) {
-		struct ending e = { &st, !span_eqs(m.TokenLocality, "global") };
+	if (acl_method_find(f, q->Name, &f->work, &m)) {
+		struct acl_ending *v = arena_array(&f->work, ACL_ENDINGS_MAX, sizeof(*v));
+		bool all;
 
+		if (st.Ending.n >= ACL_ENDINGS_MAX) {
+			apply_fail(p, TV_EAGAIN, "Tokens of %u deleted auth methods are still being removed: try again in some seconds",
+			    (unsigned)st.Ending.n);
+			return;
+		}
+		if (v == NULL) {
+			f->failed = ENOMEM;
+			return;
+		}
+		if (st.Ending.n > 0)
+			memcpy(v, st.Ending.v, st.Ending.n * sizeof(*v));
+		v[st.Ending.n] = (struct acl_ending){ .Method = m.Name, .Local = !span_eqs(m.TokenLocality, "global"),
+		    .After = span_str("") };
 		TKEY(&k, TBL_ACL_METHOD_BINDING, q->Name);
-		tbl_each(p->f, &k, end_binding, NULL);
-		TKEY(&k, TBL_ACL_METHOD_TOKEN, q->Name);
-		tbl_each(p->f, &k, end_token, &e);
+		tbl_each(f, &k, end_binding, NULL);
+		(void)end_some(f, &st, &v[st.Ending.n], ACL_REAP_TOKENS_MAX, &all);
+		if (!all)
+			store_endings(f, v, st.Ending.n + 1);
 		TKEY(&k, TBL_ACL_METHOD, q->Name);
-		(void)tbl_del(p->f, &k);	/* it is there */
-		fsm_count(p->f, FT_ACL_METHODS, -1);
-		fsm_touch(p->f, FX_ACL_METHODS);
+		(void)tbl_del(f, &k);		/* it is there */
+		fsm_count(f, FT_ACL_METHODS, -1);
+		fsm_touch(f, FX_ACL_METHODS);
 	}
 	apply_bool(p, true);
-	acl_forget(p->f);
+	acl_forget(f);
 }
 
 /* -- reads -- */

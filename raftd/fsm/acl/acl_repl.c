@@ -63,11 +63,11 @@ struct facts {
 	struct span id, hash;		/* as long as what they were read from */
 	uint64_t modified;
 	bool local;			/* a token of this datacenter alone */
-	bool expired;
+	bool over;			/* it has expired, or its method has ended */
 };
 
 static bool
-read_any(struct fsm *f, enum acl_repl_kind kind, struct span val, struct arena *one, union any *out, struct facts *is)
+read_any(struct fsm *f, const struct acl_state *st, enum acl_repl_kind kind, struct span val, struct arena *one, union any *out, struct facts *is)
 {
 	static const struct schema *const schemas[ACL_REPL_KINDS] = {
 		[ACL_REPL_POLICIES] = &acl_policy_schema, [ACL_REPL_ROLES] = &acl_role_schema,
@@ -86,19 +86,19 @@ read_any(struct fsm *f, enum acl_repl_kind kind, struct span val, struct arena *
 		break;
 	default:
 		*is = (struct facts){ out->token.AccessorID, out->token.Hash, out->token.ModifyIndex, out->token.Local,
-		    acl_expired(&out->token, fsm_wall_now(f)) };
+		    acl_expired(&out->token, fsm_wall_now(f)) || acl_token_ends(st, &out->token) };
 	}
 	return true;
 }
 
 static bool
-find_any(struct fsm *f, enum acl_repl_kind kind, struct span id, struct arena *one, union any *out, struct facts *is)
+find_any(struct fsm *f, const struct acl_state *st, enum acl_repl_kind kind, struct span id, struct arena *one, union any *out, struct facts *is)
 {
 	struct span val;
 	struct tkey k;
 
 	TKEY(&k, tables[kind], id);
-	return id.len == UUID_CHARS && tbl_get(f, &k, one, &val) && read_any(f, kind, val, one, out, is);
+	return id.len == UUID_CHARS && tbl_get(f, &k, one, &val) && read_any(f, st, kind, val, one, out, is);
 }
 
 static void
@@ -143,7 +143,7 @@ is_kind(struct reading *r, uint64_t kind, struct span after)
 }
 
 static void
-list_kind(struct reading *r, const struct acl_repl_ask *q, struct acl_repl_page *page)
+list_kind(struct reading *r, const struct acl_state *st, const struct acl_repl_ask *q, struct acl_repl_page *page)
 {
 	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
 	uint64_t max = q->Limit == 0 || q->Limit > ACL_REPL_PAGE ? ACL_REPL_PAGE : q->Limit;
@@ -157,7 +157,7 @@ list_kind(struct reading *r, const struct acl_repl_ask *q, struct acl_repl_page 
 	scan_behind(r->f, &s, (enum acl_repl_kind)q->Kind, q->After);
 	while (good && tbl_next(&s, &key, &val)) {
 		arena_reset(&one);
-		if (!read_any(r->f, (enum acl_repl_kind)q->Kind, val, &one, &any, &is) || is.local || is.expired)
+		if (!read_any(r->f, st, (enum acl_repl_kind)q->Kind, val, &one, &any, &is) || is.local || is.over)
 			continue;
 		page->Count += q->After.len == 0;
 		if (is.modified <= q->Since)
@@ -182,12 +182,13 @@ read_changed(struct reading *r, const void *rec)
 {
 	const struct acl_repl_ask *q = rec;
 	struct acl_repl_page page = { .Position = own_position(r->f) };
+	struct acl_state st;
 
 	r->ans->index = acl_index_of(r->f);
-	if (!acl_reads(r) || !is_kind(r, q->Kind, q->After))
+	if (!acl_reads(r) || !is_kind(r, q->Kind, q->After) || !acl_load(r->f, r->a, &st))
 		return;
 	if (q->Kind != ACL_REPL_NONE)
-		list_kind(r, q, &page);
+		list_kind(r, &st, q, &page);
 	if (r->ans->err == TV_OK)
 		schema_pack(&acl_repl_page_schema, &page, r->out);
 }
@@ -202,11 +203,12 @@ read_records(struct reading *r, const void *rec)
 	const struct acl_repl_ids *q = rec;
 	struct acl_repl_records out = { .Considered = 0 };
 	struct obj_list found = { .set = true };
+	struct acl_state st;
 	uint32_t max = q->IDs.n > ACL_REPL_PAGE ? ACL_REPL_PAGE : q->IDs.n;
 	size_t bytes = 0;
 
 	r->ans->index = acl_index_of(r->f);
-	if (!acl_reads(r) || !is_kind(r, q->Kind, SPAN_NONE))
+	if (!acl_reads(r) || !is_kind(r, q->Kind, SPAN_NONE) || !acl_load(r->f, r->a, &st))
 		return;
 	if (q->Kind == ACL_REPL_NONE) {
 		read_fail(r, TV_EINVAL, "no such kind or id");
@@ -223,7 +225,7 @@ read_records(struct reading *r, const void *rec)
 		if (id.len != UUID_CHARS || !tbl_get(r->f, &k, r->a, &val))
 			continue;
 		bytes += val.len;
-		if (!read_any(r->f, (enum acl_repl_kind)q->Kind, val, r->a, &any, &is) || is.local || is.expired)
+		if (!read_any(r->f, &st, (enum acl_repl_kind)q->Kind, val, r->a, &any, &is) || is.local || is.over)
 			continue;
 		memcpy((char *)found.v + found.n++ * sizes[q->Kind], &any, sizes[q->Kind]);
 	}
@@ -259,6 +261,7 @@ in_order(const struct acl_repl_compare *q)
 
 struct differ {
 	struct reading *r;
+	const struct acl_state *st;
 	const struct acl_repl_compare *q;
 	struct acl_repl_diff *out;
 	uint32_t fetch_max, delete_max;
@@ -299,7 +302,7 @@ look_at_items(struct differ *d)
 		bool there;
 
 		arena_reset(&one);
-		there = find_any(d->r->f, (enum acl_repl_kind)d->q->Kind, v[i].ID, &one, &any, &is);
+		there = find_any(d->r->f, d->st, (enum acl_repl_kind)d->q->Kind, v[i].ID, &one, &any, &is);
 		if (there && (is.local || span_eq(is.hash, v[i].Hash)))
 			continue;
 		d->out->New += !there;
@@ -332,7 +335,7 @@ look_at_all(struct differ *d)
 	scan_behind(d->r->f, &s, kind, d->q->After);
 	while (!d->failed && d->out->Delete.n < DELETE_MAX && tbl_next(&s, &key, &val)) {
 		arena_reset(&one);
-		if (!read_any(d->r->f, kind, val, &one, &any, &is) || is.local || is.expired)
+		if (!read_any(d->r->f, d->st, kind, val, &one, &any, &is) || is.local || is.over)
 			continue;
 		d->out->Count++;
 		if (!d->q->Whole || is_builtin(kind, is.id))
@@ -353,7 +356,7 @@ static void
 compare(struct reading *r, const struct acl_repl_compare *q, const struct acl_state *st)
 {
 	struct acl_repl_diff out = { .Position = { st->ReplPolicies, st->ReplRoles, st->ReplTokens, st->ReplFloor } };
-	struct differ d = { .r = r, .q = q, .out = &out };
+	struct differ d = { .r = r, .st = st, .q = q, .out = &out };
 
 	if (!in_order(q)) {
 		read_fail(r, TV_EINVAL, "ids out of order");
@@ -558,7 +561,7 @@ drop(struct apply *p, const struct acl_state *st, enum acl_repl_kind kind, struc
 	struct facts is;
 	union any any;
 
-	if (is_builtin(kind, id) || !find_any(p->f, kind, id, one, &any, &is) || is.local)
+	if (is_builtin(kind, id) || !find_any(p->f, st, kind, id, one, &any, &is) || is.local)
 		return false;
 	if (kind == ACL_REPL_POLICIES)
 		acl_policy_remove(p->f, &any.policy);

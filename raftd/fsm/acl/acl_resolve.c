@@ -136,7 +136,7 @@ resolve(struct resolving *w, struct span secret, int64_t now)
 		out->index = w->f->restored[FR_FLOOR];
 	if (secret.len == 0)
 		secret = span_str(ACL_ANONYMOUS_SECRET);
-	if (!acl_token_of_secret(w->f, &st, secret, w->a, &t) || acl_expired(&t, now))
+	if (!acl_token_of_secret(w->f, &st, secret, w->a, &t) || acl_expired(&t, now) || acl_token_ends(&st, &t))
 		return TV_ENOENT;
 	out->expires = t.Expires;
 	out->local = t.Local;

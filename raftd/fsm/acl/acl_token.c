@@ -14,7 +14,6 @@
 
 #define LIFE_MIN_NS (60ll * 1000000000)
 #define LIFE_MAX_NS (24ll * 3600 * 1000000000)
-#define REAP_TOKENS_MAX 1024		/* that one OP_ACL_REAP removes */
 #define RAFT_FAILED "Failed to apply token write request: "
 
 /* -- what is stored -- */
@@ -410,7 +409,8 @@ set_apply(struct apply *p, const void *rec)
 	}
 	if (q->Create && !acl_ids_are_free(p, &st, &t))
 		return;
-	if (!q->Create && (!acl_token_find(p->f, t.AccessorID, &p->f->work, &old) || acl_expired(&old, q->Now))) {
+	if (!q->Create && (!acl_token_find(p->f, t.AccessorID, &p->f->work, &old) || acl_expired(&old, q->Now) ||
+	    acl_token_ends(&st, &old))) {
 		acl_fail_quoted(p, "Cannot find token ", t.AccessorID, "");
 		return;
 	}
@@ -438,7 +438,8 @@ clone_apply(struct apply *p, const void *rec)
 
 	if (!acl_applies(p, &st))
 		return;
-	there = acl_token_find(p->f, q->Source, &p->f->work, &source) && !acl_expired(&source, q->Now);
+	there = acl_token_find(p->f, q->Source, &p->f->work, &source) && !acl_expired(&source, q->Now) &&
+	    !acl_token_ends(&st, &source);
 	if (q->Secondary && !(there && source.Local)) {
 		acl_fail_primary(p);
 	} else if (!there) {
@@ -531,7 +532,7 @@ reap_apply(struct apply *p, const void *rec)
 	if (!acl_applies(p, &st))
 		return;
 	tkey_begin(&prefix, TBL_ACL_EXPIRY);
-	while (n == STEP && total < REAP_TOKENS_MAX && f->failed == 0) {
+	while (n == STEP && total < ACL_REAP_TOKENS_MAX && f->failed == 0) {
 		struct arena step = ARENA_INIT(STEP * (2 * FSM_NAME_BYTES_MAX)), one = ARENA_INIT(FSM_RECORD_MEMORY);
 		uint32_t found = tbl_keys(f, &prefix, &step, keys, STEP);
 
@@ -550,12 +551,16 @@ reap_apply(struct apply *p, const void *rec)
 		arena_done(&step);
 		arena_done(&one);
 	}
+	acl_end_tokens(p, total < ACL_REAP_TOKENS_MAX ? ACL_REAP_TOKENS_MAX - total : 0);
 	apply_bool(p, true);
+	acl_forget(f);
 }
 
 bool
 fsm_acl_reap_due(struct fsm *f, int64_t wall_now_ns)
 {
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct acl_state st;
 	struct tbl_scan s;
 	struct tkey k;
 	struct span key, val, accessor;
@@ -564,6 +569,10 @@ fsm_acl_reap_due(struct fsm *f, int64_t wall_now_ns)
 
 	if (fsm_acl_since(f) == 0)
 		return false;
+	due = acl_load(f, &a, &st) && st.Ending.n > 0;
+	arena_done(&a);
+	if (due)
+		return true;
 	tkey_begin(&k, TBL_ACL_EXPIRY);
 	tbl_scan_begin(f, &s, &k);
 	due = tbl_next(&s, &key, &val) && read_expiry(key, &time, &accessor) && time <= wall_now_ns;
@@ -579,11 +588,11 @@ fsm_wall_now(const struct fsm *f)
 	return f->opt.wall_now != NULL ? f->opt.wall_now() : 0;
 }
 
-/* A list of this token, or of none when it has expired.  hidden: its secret is. */
+/* A list of this token, or of none when it has expired or its method has ended.  hidden: its secret is. */
 static void
-show_one(struct reading *r, struct acl_token *t, bool found, bool hidden)
+show_one(struct reading *r, const struct acl_state *st, struct acl_token *t, bool found, bool hidden)
 {
-	found = found && !acl_expired(t, fsm_wall_now(r->f));
+	found = found && !acl_expired(t, fsm_wall_now(r->f)) && !acl_token_ends(st, t);
 	mpw_array(r->out, found);
 	if (found && hidden)
 		t->SecretID = span_str("<hidden>");
@@ -596,17 +605,18 @@ static void
 read_one(struct reading *r, const void *rec)
 {
 	const struct acl_token_read *q = rec;
+	struct acl_state st;
 	struct acl_token t;
 	struct span why;
 	char id[37];
 
 	r->ans->index = acl_index_of(r->f);
-	if (!acl_reads(r))
+	if (!acl_reads(r) || !acl_load(r->f, r->a, &st))
 		return;
 	if (!uuid_id(q->AccessorID, "failed acl token lookup: index error: ", id, r->a, &why))
 		read_fail(r, TV_EINVAL, "%.*s", (int)why.len, (const char *)why.p);
 	else
-		show_one(r, &t, acl_token_find(r->f, span_str(id), r->a, &t),
+		show_one(r, &st, &t, acl_token_find(r->f, span_str(id), r->a, &t),
 		    r->who != NULL && !acl_set_allows(r->who, ACL_ACL, SPAN_NONE, ACL_WRITE));
 }
 
@@ -618,9 +628,8 @@ read_self(struct reading *r, const void *rec)
 	struct acl_token t;
 
 	r->ans->index = acl_index_of(r->f);
-	if (acl_reads(r))
-		show_one(r, &t, acl_load(r->f, r->a, &st) && acl_token_of_secret(r->f, &st, q->SecretID, r->a, &t),
-		    false);
+	if (acl_reads(r) && acl_load(r->f, r->a, &st))
+		show_one(r, &st, &t, acl_token_of_secret(r->f, &st, q->SecretID, r->a, &t), false);
 }
 
 static bool
@@ -637,6 +646,7 @@ has_link(const struct obj_list *links, struct span id)
 struct listing {
 	const struct acl_token_list *q;
 	int64_t now;
+	struct acl_state st;
 };
 
 /* Without its secret. */
@@ -648,6 +658,7 @@ list_one(struct reading *r, struct span val, struct arena *one, const void *ctx)
 	struct acl_token t = { .AccessorID = SPAN_NONE };
 
 	if (!tbl_decode(r->f, &acl_token_schema, val, one, &t) || acl_expired(&t, l->now) ||
+	    acl_token_ends(&l->st, &t) ||
 	    (q->Policy.len > 0 && !has_link(&t.Policies, q->Policy)) || (q->Role.len > 0 && !has_link(&t.Roles, q->Role)) ||
 	    (q->AuthMethod.len > 0 && !span_eq_nocase(t.AuthMethod, q->AuthMethod)))
 		return false;
@@ -661,11 +672,11 @@ list_one(struct reading *r, struct span val, struct arena *one, const void *ctx)
 static void
 read_list(struct reading *r, const void *rec)
 {
-	struct listing l = { rec, fsm_wall_now(r->f) };
+	struct listing l = { .q = rec, .now = fsm_wall_now(r->f) };
 	const struct acl_token_list *q = rec;
 
 	r->ans->index = acl_index_of(r->f);
-	if (!acl_reads(r))
+	if (!acl_reads(r) || !acl_load(r->f, r->a, &l.st))
 		return;
 	if ((q->Policy.len > 0) + (q->Role.len > 0) + (q->AuthMethod.len > 0) > 1)
 		read_fail(r, TV_EINVAL, "can only filter by one of policy, role, or methodName at a time");
