@@ -44,6 +44,9 @@ void acl_store(struct fsm *f, const struct acl_state *st);
 struct acl_kind {
 	enum tbl by_id, by_name;
 	const char *title, *lower;	/* "Policy" "policy" */
+	const struct schema *schema;
+	enum fsm_tally tally;
+	enum fsm_index index;
 };
 extern const struct acl_kind acl_policies, acl_roles, acl_methods;	/* methods: for their names alone */
 /* Before the log: "Invalid Policy: no Name is set". */
@@ -54,9 +57,20 @@ void acl_id_of(struct fsm *f, const struct acl_kind *kind, struct span name, cha
 bool acl_name_of(struct fsm *f, const struct acl_kind *kind, struct span id, struct arena *a, struct span *name);
 /* The record of the one that a read asks for by id or name, or none: as a list. */
 bool acl_find(struct reading *r, const struct acl_kind *kind, const struct acl_read *q, struct span *val);
-void acl_put_name(struct fsm *f, const struct acl_kind *kind, struct span name, struct span id);
-/* If it is the name of this one: a copy may have given it to another already. */
-void acl_del_name(struct fsm *f, const struct acl_kind *kind, struct span name, struct span id);
+/* Before the log, of one that is set: an id of its own for a new one (*create), else the given one in lower case. */
+enum tv_err acl_prepare_id(struct prepare *p, const struct acl_kind *kind, struct span *id, bool *create);
+/* Before the log, of a deletion: its id in lower case. */
+enum tv_err acl_prepare_delete(struct prepare *p, const struct acl_kind *kind, struct acl_id *q);
+/*
+ * In an entry that sets one: are name and id what they can be, is the one there that is to be changed (which is read to old),
+ * and has no other one its name?  False: the entry has failed.
+ */
+bool acl_may_set(struct apply *p, const struct acl_kind *kind, bool create, struct span id, struct span name, void *old);
+bool acl_record_find(struct fsm *f, const struct acl_kind *kind, struct span id, struct arena *a, void *rec);
+/* before: the name that the one in whose place it is had; NULL: it is new. */
+void acl_record_put(struct fsm *f, const struct acl_kind *kind, struct span id, struct span name, const struct span *before,
+    const void *rec);
+void acl_record_remove(struct fsm *f, const struct acl_kind *kind, struct span id, struct span name);
 /* Before the log: how many links there are, and whether their ids can be ids. */
 enum tv_err acl_check_links(struct prepare *p, const struct acl_kind *kind, const struct obj_list *links);
 /* In an entry: names become ids, what is named twice stays once, and no names stay.  False: it has failed. */

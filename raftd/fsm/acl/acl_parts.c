@@ -1,122 +1,14 @@
-/* What tokens, policies and roles are made of: names, links to one another, identities. */
+/* What tokens, policies and roles are made of: links to one another, identities. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/uuid.h"
-#include "common/record/mpack.h"
 #include "common/text/json_text.h"
 #include "raftd/fsm/acl/acl_int.h"
 
 #define IDENTITY_NAME_BYTES_MAX 256
 #define SOURCES_MAX 64u			/* datacenters of one identity */
-
-const struct acl_kind acl_policies = { TBL_ACL_POLICY, TBL_ACL_POLICY_NAME, "Policy", "policy" };
-const struct acl_kind acl_roles = { TBL_ACL_ROLE, TBL_ACL_ROLE_NAME, "Role", "role" };
-
-/* -- names -- */
-
-static bool
-is_name_byte(uint8_t c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-}
-
-enum tv_err
-acl_check_name(struct prepare *p, const struct acl_kind *kind, struct span name)
-{
-	bool good = name.len <= ACL_NAME_BYTES_MAX;
-
-	if (name.len == 0)
-		return prepare_fail(p, "Invalid %s: no Name is set", kind->title);
-	for (size_t i = 0; i < name.len && good; i++)
-		good = is_name_byte(name.p[i]);
-	return good ? TV_OK : prepare_fail(p, "Invalid %s: invalid Name. Only alphanumeric characters, '-' and '_' are allowed",
-	    kind->title);
-}
-
-void
-acl_id_of(struct fsm *f, const struct acl_kind *kind, struct span name, char id[37])
-{
-	struct span val;
-	struct tkey k;
-
-	id[0] = '\0';
-	if (name.len > ACL_NAME_BYTES_MAX)
-		return;
-	TKEY(&k, kind->by_name, name);
-	if (tbl_peek(f, &k, &val) && val.len >= UUID_CHARS)
-		(void)span_copy(span_of(val.p, UUID_CHARS), id, 37);	/* it fits */
-}
-
-/* Id and name are the first fields of either record, which may be large. */
-bool
-acl_name_of(struct fsm *f, const struct acl_kind *kind, struct span id, struct arena *a, struct span *name)
-{
-	struct span val;
-	struct tkey k;
-	struct rd r;
-
-	if (id.len != UUID_CHARS)
-		return false;
-	TKEY(&k, kind->by_id, id);
-	if (!tbl_peek(f, &k, &val))
-		return false;
-	r = rd_span_over(val);
-	(void)mpr_array(&r);
-	mpr_skip(&r);
-	*name = arena_copy(a, mpr_bytes(&r, ACL_NAME_BYTES_MAX));
-	if (r.err != TV_OK)
-		f->failed = DB_VERIFY_BAD;
-	else if (name->p == NULL)
-		f->failed = ENOMEM;
-	return f->failed == 0;
-}
-
-bool
-acl_find(struct reading *r, const struct acl_kind *kind, const struct acl_read *q, struct span *val)
-{
-	char id[37], head[64];
-	struct tkey k;
-	struct span why;
-
-	if (q->ID.len > 0 || q->Name.len == 0) {
-		snprintf(head, sizeof(head), "failed acl %s lookup: index error: ", kind->lower);
-		if (!uuid_id(q->ID, head, id, r->a, &why)) {
-			read_fail(r, TV_EINVAL, "%.*s", (int)why.len, (const char *)why.p);
-			return false;
-		}
-	} else {
-		acl_id_of(r->f, kind, q->Name, id);
-	}
-	TKEY(&k, kind->by_id, span_str(id));
-	if (id[0] != '\0' && tbl_peek(r->f, &k, val))
-		return true;
-	mpw_array(r->out, 0);
-	return false;
-}
-
-void
-acl_put_name(struct fsm *f, const struct acl_kind *kind, struct span name, struct span id)
-{
-	struct tkey k;
-
-	TKEY(&k, kind->by_name, name);
-	tbl_put(f, &k, id);
-}
-
-void
-acl_del_name(struct fsm *f, const struct acl_kind *kind, struct span name, struct span id)
-{
-	struct tkey k;
-	char now[37];
-
-	acl_id_of(f, kind, name, now);
-	if (!span_eqs(id, now))
-		return;
-	TKEY(&k, kind->by_name, name);
-	(void)tbl_del(f, &k);			/* it is there */
-}
 
 /* -- links -- */
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 
 #include "common/acl/rules.h"
-#include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
 
@@ -31,18 +30,10 @@ set_prepare(struct prepare *p, void *rec)
 	struct acl_policy_set *q = rec;
 	struct acl_policy *o = &q->Policy;
 	enum tv_err err = acl_prepares(p);
-	struct span why;
-	char id[37];
 
-	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK || (err = acl_check_name(p, &acl_policies, o->Name)) != TV_OK)
+	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK || (err = acl_check_name(p, &acl_policies, o->Name)) != TV_OK ||
+	    (err = acl_prepare_id(p, &acl_policies, &o->ID, &q->Create)) != TV_OK)
 		return err;
-	q->Create = o->ID.len == 0;
-	if (q->Create)
-		o->ID = span_str(p->uuid);
-	else if (!uuid_parse(o->ID, NULL) || !uuid_id(o->ID, "", id, p->a, &why))
-		return prepare_fail(p, "Policy ID invalid UUID");
-	else
-		o->ID = arena_copy(p->a, span_str(id));
 	if (o->Datacenters.n > DATACENTERS_MAX)
 		return prepare_fail(p, "Invalid Policy: more than %u datacenters", DATACENTERS_MAX);
 	o->Hash = SPAN_NONE;
@@ -55,16 +46,11 @@ static enum tv_err
 delete_prepare(struct prepare *p, void *rec)
 {
 	struct acl_id *q = rec;
-	enum tv_err err = acl_prepares(p);
-	struct span why;
-	char id[37];
+	enum tv_err err = acl_prepare_delete(p, &acl_policies, q);
 
-	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK)
-		return err;
-	if (!uuid_id(q->ID, "failed acl policy lookup: index error: ", id, p->a, &why))
-		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
-	q->ID = arena_copy(p->a, span_str(id));
-	return span_eqs(q->ID, ACL_MANAGEMENT_ID) ? prepare_fail(p, "Delete operation not permitted on the " BUILTIN) : TV_OK;
+	if (err == TV_OK && span_eqs(q->ID, ACL_MANAGEMENT_ID))
+		err = prepare_fail(p, "Delete operation not permitted on the " BUILTIN);
+	return err;
 }
 
 /* -- entries -- */
@@ -72,10 +58,7 @@ delete_prepare(struct prepare *p, void *rec)
 bool
 acl_policy_find(struct fsm *f, struct span id, struct arena *a, struct acl_policy *out)
 {
-	struct tkey k;
-
-	TKEY(&k, TBL_ACL_POLICY, id);
-	return id.len == UUID_CHARS && tbl_get_rec(f, &k, &acl_policy_schema, a, out);
+	return acl_record_find(f, &acl_policies, id, a, out);
 }
 
 void
@@ -103,19 +86,9 @@ acl_policy_put(struct apply *p, struct acl_policy *q, const struct acl_policy *o
 void
 acl_policy_copy(struct apply *p, struct acl_policy *q, const struct acl_policy *old)
 {
-	struct fsm *f = p->f;
-	struct tkey k;
-
-	q->CreateIndex = old != NULL ? old->CreateIndex : f->at;
-	q->ModifyIndex = f->at;
-	if (old != NULL)
-		acl_del_name(f, &acl_policies, old->Name, old->ID);
-	acl_put_name(f, &acl_policies, q->Name, q->ID);
-	TKEY(&k, TBL_ACL_POLICY, q->ID);
-	tbl_put_rec(f, &k, &acl_policy_schema, q);
-	if (old == NULL)
-		fsm_count(f, FT_ACL_POLICIES, 1);
-	fsm_touch(f, FX_ACL_POLICIES);
+	q->CreateIndex = old != NULL ? old->CreateIndex : p->f->at;
+	q->ModifyIndex = p->f->at;
+	acl_record_put(p->f, &acl_policies, q->ID, q->Name, old != NULL ? &old->Name : NULL, q);
 }
 
 /* Of the builtin one everything but its rules and its reach may change. */
@@ -137,24 +110,9 @@ set_apply(struct apply *p, const void *rec)
 	const struct acl_policy_set *s = rec;
 	struct acl_policy q = s->Policy, old = { .ID = SPAN_NONE };
 	struct acl_state st;
-	char named[37];
 
-	if (!acl_applies(p, &st))
+	if (!acl_applies(p, &st) || !acl_may_set(p, &acl_policies, s->Create, q.ID, q.Name, &old))
 		return;
-	if (q.ID.len != UUID_CHARS || q.Name.len == 0 || q.Name.len > ACL_NAME_BYTES_MAX) {
-		apply_fail(p, TV_EFORMAT, "malformed policy");
-		return;
-	}
-	if (!s->Create && !acl_policy_find(p->f, q.ID, &p->f->work, &old)) {
-		apply_fail(p, TV_EINVAL, "cannot find policy %.*s", (int)q.ID.len, (const char *)q.ID.p);
-		return;
-	}
-	acl_id_of(p->f, &acl_policies, q.Name, named);
-	if (named[0] != '\0' && (s->Create || !span_eqs(q.ID, named))) {
-		acl_fail_quoted(p, s->Create ? "Invalid Policy: A Policy with Name " : "Invalid Policy: A policy with name ",
-		    q.Name, " already exists");
-		return;
-	}
 	if (span_eqs(q.ID, ACL_MANAGEMENT_ID) && !fits_builtin(p, &q, &old))
 		return;
 	acl_policy_put(p, &q, s->Create ? NULL : &old);
@@ -164,13 +122,7 @@ set_apply(struct apply *p, const void *rec)
 void
 acl_policy_remove(struct fsm *f, const struct acl_policy *q)
 {
-	struct tkey k;
-
-	acl_del_name(f, &acl_policies, q->Name, q->ID);
-	TKEY(&k, TBL_ACL_POLICY, q->ID);
-	(void)tbl_del(f, &k);			/* it is there */
-	fsm_count(f, FT_ACL_POLICIES, -1);
-	fsm_touch(f, FX_ACL_POLICIES);
+	acl_record_remove(f, &acl_policies, q->ID, q->Name);
 }
 
 /* Links to it stay where they are: they are left out of answers, and no other policy ever has its id. */

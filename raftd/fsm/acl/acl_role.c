@@ -1,7 +1,6 @@
 /* Roles: policies and identities under one name, for tokens to link to. */
 #include <errno.h>
 
-#include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
 
@@ -15,18 +14,10 @@ set_prepare(struct prepare *p, void *rec)
 	struct acl_role_set *q = rec;
 	struct acl_role *o = &q->Role;
 	enum tv_err err = acl_prepares(p);
-	struct span why;
-	char id[37];
 
-	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK || (err = acl_check_name(p, &acl_roles, o->Name)) != TV_OK)
+	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK || (err = acl_check_name(p, &acl_roles, o->Name)) != TV_OK ||
+	    (err = acl_prepare_id(p, &acl_roles, &o->ID, &q->Create)) != TV_OK)
 		return err;
-	q->Create = o->ID.len == 0;
-	if (q->Create)
-		o->ID = span_str(p->uuid);
-	else if (!uuid_parse(o->ID, NULL) || !uuid_id(o->ID, "", id, p->a, &why))
-		return prepare_fail(p, "Role ID invalid UUID");
-	else
-		o->ID = arena_copy(p->a, span_str(id));
 	o->Hash = SPAN_NONE;
 	o->CreateIndex = o->ModifyIndex = 0;
 	if ((err = acl_check_links(p, &acl_policies, &o->Policies)) != TV_OK ||
@@ -38,17 +29,7 @@ set_prepare(struct prepare *p, void *rec)
 static enum tv_err
 delete_prepare(struct prepare *p, void *rec)
 {
-	struct acl_id *q = rec;
-	enum tv_err err = acl_prepares(p);
-	struct span why;
-	char id[37];
-
-	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK)
-		return err;
-	if (!uuid_id(q->ID, "failed acl role lookup: index error: ", id, p->a, &why))
-		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
-	q->ID = arena_copy(p->a, span_str(id));
-	return q->ID.p == NULL ? prepare_fail(p, "out of memory") : TV_OK;
+	return acl_prepare_delete(p, &acl_roles, rec);
 }
 
 /* -- entries -- */
@@ -56,10 +37,7 @@ delete_prepare(struct prepare *p, void *rec)
 bool
 acl_role_find(struct fsm *f, struct span id, struct arena *a, struct acl_role *out)
 {
-	struct tkey k;
-
-	TKEY(&k, TBL_ACL_ROLE, id);
-	return id.len == UUID_CHARS && tbl_get_rec(f, &k, &acl_role_schema, a, out);
+	return acl_record_find(f, &acl_roles, id, a, out);
 }
 
 static void
@@ -80,19 +58,9 @@ put_role(struct apply *p, struct acl_role *q, const struct acl_role *old, uint8_
 void
 acl_role_copy(struct apply *p, struct acl_role *q, const struct acl_role *old)
 {
-	struct fsm *f = p->f;
-	struct tkey k;
-
-	q->CreateIndex = old != NULL ? old->CreateIndex : f->at;
-	q->ModifyIndex = f->at;
-	if (old != NULL)
-		acl_del_name(f, &acl_roles, old->Name, old->ID);
-	acl_put_name(f, &acl_roles, q->Name, q->ID);
-	TKEY(&k, TBL_ACL_ROLE, q->ID);
-	tbl_put_rec(f, &k, &acl_role_schema, q);
-	if (old == NULL)
-		fsm_count(f, FT_ACL_ROLES, 1);
-	fsm_touch(f, FX_ACL_ROLES);
+	q->CreateIndex = old != NULL ? old->CreateIndex : p->f->at;
+	q->ModifyIndex = p->f->at;
+	acl_record_put(p->f, &acl_roles, q->ID, q->Name, old != NULL ? &old->Name : NULL, q);
 }
 
 static void
@@ -102,24 +70,9 @@ set_apply(struct apply *p, const void *rec)
 	struct acl_role q = s->Role, old = { .ID = SPAN_NONE };
 	uint8_t hash[ACL_HASH_BYTES];
 	struct acl_state st;
-	char named[37];
 
-	if (!acl_applies(p, &st))
+	if (!acl_applies(p, &st) || !acl_may_set(p, &acl_roles, s->Create, q.ID, q.Name, &old))
 		return;
-	if (q.ID.len != UUID_CHARS || q.Name.len == 0 || q.Name.len > ACL_NAME_BYTES_MAX) {
-		apply_fail(p, TV_EFORMAT, "malformed role");
-		return;
-	}
-	if (!s->Create && !acl_role_find(p->f, q.ID, &p->f->work, &old)) {
-		apply_fail(p, TV_EINVAL, "cannot find role %.*s", (int)q.ID.len, (const char *)q.ID.p);
-		return;
-	}
-	acl_id_of(p->f, &acl_roles, q.Name, named);
-	if (named[0] != '\0' && (s->Create || !span_eqs(q.ID, named))) {
-		acl_fail_quoted(p, s->Create ? "Invalid Role: A Role with Name " : "Invalid Role: A role with name ", q.Name,
-		    " already exists");
-		return;
-	}
 	if (!acl_settle_links(p, &acl_policies, &q.Policies, RAFT_FAILED))
 		return;
 	put_role(p, &q, s->Create ? NULL : &old, hash);
@@ -130,13 +83,7 @@ set_apply(struct apply *p, const void *rec)
 void
 acl_role_remove(struct fsm *f, const struct acl_role *q)
 {
-	struct tkey k;
-
-	acl_del_name(f, &acl_roles, q->Name, q->ID);
-	TKEY(&k, TBL_ACL_ROLE, q->ID);
-	(void)tbl_del(f, &k);			/* it is there */
-	fsm_count(f, FT_ACL_ROLES, -1);
-	fsm_touch(f, FX_ACL_ROLES);
+	acl_record_remove(f, &acl_roles, q->ID, q->Name);
 }
 
 /* As with policies, links to it stay where they are. */
