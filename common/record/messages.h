@@ -83,7 +83,8 @@ RECORD(msg_dns_stats,			/* since the start of the process */
 	(U64, forwarded), (U64, forwarded_failed), (U64, forwarded_timed_out), (U64, forged),
 	(U64, kept), (U64, stale), (U64, denied),	/* look-ups answered from facts that are kept, or by lists */
 	(U64, facts), (U64, facts_bytes), (U64, facts_evicted),
-	(U64, rendered), (U64, rendered_bytes))	/* answers that were made before; bytes that are kept of such */
+	(U64, rendered), (U64, rendered_bytes),	/* answers that were made before; bytes that are kept of such */
+	(U64, overrun))			/* questions that found a socket's buffer full, since the sockets are open */
 RECORD(msg_raft_status,
 	(U64, role),			/* enum raft_role */
 	(U64, term), (STR, leader_id),

@@ -532,10 +532,11 @@ rated(struct server *s, const struct client *c, struct span name, uint16_t type,
 	return rate_take(&s->rate, keyed_hash(&key, sizeof(key)), s->conf.equal_answers, mono_ms(clock_mono()));
 }
 
+/* Those over UDP are answers when they have left. */
 static void
-count(struct server *s, enum dns_rcode rcode)
+count(struct server *s, const struct client *c, enum dns_rcode rcode)
 {
-	s->stats.answers++;
+	s->stats.answers += c->udp == NULL;
 	s->stats.name_errors += rcode == DNS_NXDOMAIN;
 	s->stats.failures += rcode == DNS_SERVFAIL;
 	s->stats.refused += rcode == DNS_REFUSED;
@@ -544,7 +545,7 @@ count(struct server *s, enum dns_rcode rcode)
 static void
 send_answer(struct server *s, const struct client *c, struct span answer)
 {
-	count(s, (enum dns_rcode)(answer.p[3] & 15));
+	count(s, c, (enum dns_rcode)(answer.p[3] & 15));
 	if (c->udp != NULL)
 		udp_send(s, c, answer);
 	else

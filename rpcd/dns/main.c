@@ -34,6 +34,7 @@ on_report(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void)loop;
 	(void)events;
+	udp_count_overruns(s);
 	s->stats.under_way = s->asks;
 	s->stats.facts = s->kept.entries + s->brief.entries;
 	s->stats.facts_bytes = s->kept.bytes + s->brief.bytes;

@@ -78,6 +78,7 @@ struct server {
 	struct chan *chan;
 	int udp_fds[LAUNCH_SOCKETS_MAX], tcp_fds[LAUNCH_SOCKETS_MAX];
 	unsigned udp_count, tcp_count;
+	uint32_t overruns[LAUNCH_SOCKETS_MAX];	/* of each UDP socket, as the kernel said last; it wraps around */
 	bool best_effort, started;
 	int log_dest;			/* enum log_dest */
 
@@ -145,6 +146,8 @@ void asks_setup(struct server *s);
 
 /* -- udp.c -- */
 bool udp_open(struct server *s);
+/* Counts what the kernel had no room for: it says so when it is asked, and to nobody else. */
+void udp_count_overruns(struct server *s);
 void udp_send(struct server *s, const struct client *client, struct span answer);
 
 /* -- tcp.c -- */

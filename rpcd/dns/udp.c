@@ -3,6 +3,7 @@
  * matters where we listen on all.
  */
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,6 +54,7 @@ flush(struct udp_socket *u)
 		int n = sendmmsg(u->fd, u->out + sent, u->queued - sent, MSG_DONTWAIT);
 
 		if (n > 0) {
+			u->server->stats.answers += (unsigned)n;
 			sent += (unsigned)n;
 		} else if (errno != EINTR) {
 			u->server->stats.dropped++;	/* whoever it was for asks again */
@@ -164,6 +166,22 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 		}
 	}
 	flush(u);
+}
+
+void
+udp_count_overruns(struct server *s)
+{
+	uint32_t mem[SK_MEMINFO_VARS];
+
+	for (unsigned i = 0; i < s->udp_count; i++) {
+		socklen_t len = sizeof(mem);
+
+		if (getsockopt(s->udp_fds[i], SOL_SOCKET, SO_MEMINFO, mem, &len) != 0 ||
+		    len <= SK_MEMINFO_DROPS * sizeof(mem[0]))
+			continue;		/* before Linux 4.12 */
+		s->stats.overrun += mem[SK_MEMINFO_DROPS] - s->overruns[i];
+		s->overruns[i] = mem[SK_MEMINFO_DROPS];
+	}
 }
 
 bool

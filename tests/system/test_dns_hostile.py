@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -12,7 +13,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import SANITIZERS, Cluster, main  # noqa: E402
-from waiting import wait_for  # noqa: E402
+from waiting import need, wait_for  # noqa: E402
 
 A, SRV, AAAA = 1, 33, 28
 NOERROR = 0
@@ -84,10 +85,15 @@ def stat(node, name):
     return int(node.stats("rpcd")["dns_" + name])
 
 
-def one(c, **rpcd):
+def registered(c, **rpcd):
     node, = c.servers(1, rpcd=rpcd)
     c.formed([node])
     node.put("/v1/catalog/register", {"Node": "web1", "Address": "10.1.1.1", "Service": {"Service": "web", "Port": 80}}).ok()
+    return node
+
+
+def one(c, **rpcd):
+    node = registered(c, **rpcd)
     wait_for("the service is found", lambda: serves(node))
     return node
 
@@ -107,6 +113,42 @@ def connect(node, source, window=0):
     s.bind((source, 0))
     s.connect((node.addr, 8600))
     return s
+
+
+def test_full_buffer():
+    """What the kernel had no room for is counted, and so is all else that is asked: nothing goes without a trace."""
+    with Cluster("127.141.7") as c:
+        node = registered(c)
+        sent, packet = 3000, question("web.service.consul")
+        pid = wait_for("it serves", lambda: stat(node, "processes") == 1 and dns_pid(node))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+            s.connect((node.addr, 8600))
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                for _ in range(sent):
+                    s.send(packet)
+            finally:
+                os.kill(pid, signal.SIGCONT)
+
+            def all_counted():
+                n = {name: stat(node, name) for name in ("udp", "answers", "dropped", "overrun", "limited", "malformed", "tcp")}
+                need(n["udp"] + n["overrun"] == sent and n["answers"] == n["udp"], n)
+                return n
+            n = wait_for("all are counted", all_counted)
+            s.settimeout(0)
+            got = 0
+            try:
+                while s.recv(65535):
+                    got += 1
+            except BlockingIOError:
+                pass
+        assert 0 < n["overrun"] < sent and got == n["answers"], (got, n)
+        assert (n["dropped"], n["limited"], n["malformed"], n["tcp"]) == (0, 0, 0, 0), n
+        print("     %d of %d found no room" % (n["overrun"], sent), flush=True)
+        os.kill(pid, signal.SIGKILL)
+        wait_for("another process serves", lambda: stat(node, "process_starts") == 2 and serves(node))
+        wait_for("what the sockets lost is told by that one, too", lambda: stat(node, "overrun") == n["overrun"])
 
 
 def test_idle_connections():
@@ -318,4 +360,4 @@ def slow_readers(net, rounds, **rpcd):
         assert node.stats("rpcd")["dns_process_deaths"] == "0"
 
 
-main(test_idle_connections, test_drips, test_large_service, test_pipelining, test_slow_readers, test_slow_readers_uncached)
+main(test_full_buffer, test_idle_connections, test_drips, test_large_service, test_pipelining, test_slow_readers, test_slow_readers_uncached)
