@@ -22,6 +22,7 @@
 #define NS_PER_S 1000000000
 #define USE_MS_MAX 30000
 #define IN_USE_LONGEST MONO_S(5)
+#define UDP_ROOM_BYTES (1 << 20)	/* for questions that were not read yet */
 
 const struct conf_list *
 dns_addresses(const struct rpcd_conf *conf)
@@ -37,7 +38,7 @@ listen_udp(const char *ip, uint16_t port)
 	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
 	bool six = inet_pton(AF_INET6, ip, &v6.sin6_addr) == 1;
-	int on = 1, off = 0, saved;
+	int on = 1, off = 0, room = UDP_ROOM_BYTES, saved;
 
 	if (!six && inet_pton(AF_INET, ip, &v4.sin_addr) != 1) {
 		errno = EINVAL;
@@ -46,6 +47,8 @@ listen_udp(const char *ip, uint16_t port)
 	/* An answer leaves from the address that was asked, which is told with each question where we listen on all. */
 	bool all = six ? IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr) : v4.sin_addr.s_addr == htonl(INADDR_ANY);
 	int fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd >= 0)				/* as much as the kernel gives, net.core.rmem_max: less does no harm */
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
 	if (fd >= 0 && (!six || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == 0) &&
 	    setsockopt(fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_RECVPKTINFO : IP_PKTINFO,
 	    all ? &on : &off, sizeof(on)) == 0 &&

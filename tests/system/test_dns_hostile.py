@@ -143,7 +143,8 @@ def test_full_buffer():
                     got += 1
             except BlockingIOError:
                 pass
-        assert 0 < n["overrun"] < sent and got == n["answers"], (got, n)
+        # The usual buffer of a socket has room for 256; twice that much is given to whoever asks for more.
+        assert 0 < n["overrun"] < sent - 300 and got == n["answers"], (got, n)
         assert (n["dropped"], n["limited"], n["malformed"], n["tcp"]) == (0, 0, 0, 0), n
         print("     %d of %d found no room" % (n["overrun"], sent), flush=True)
         os.kill(pid, signal.SIGKILL)
