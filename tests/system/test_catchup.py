@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Followers that lag while writes go on at full speed: away and back, by log and by snapshot (S44), too slow for
-log_keep_max (its alarm), one that reads 1 KB/s (S38), and one that is fed from a disk that hangs."""
+log_keep_max (its alarm), one that reads 1 KB/s (S38), one that is fed from a disk that hangs, and upgrades meanwhile (S163)."""
 import atexit
 import itertools
 import os
+import re
+import shutil
+import signal
 import sys
 import threading
 
@@ -255,6 +258,71 @@ def large_values_make_no_long_log():
         assert wait_for("it is back", lambda: node.get("large/7")) == value
 
 
+def of_another_version(c):
+    """(a raftd that calls itself by the next version, in a file of its own; that version)"""
+    with open(os.path.join(BUILD, "config.h")) as f:
+        now = re.search(r'PACKAGE_VERSION "([^"]+)"', f.read())[1]
+    new = now[:-1] + chr(ord(now[-1]) + 1)
+    path = os.path.join(c.dir, "raftd-next")
+    shutil.copy(os.path.join(BUILD, "raftd", "raftd"), path)
+    with open(path, "r+b") as f:
+        program = f.read()
+        assert b"\0%s\0" % now.encode() in program
+        f.seek(0)
+        f.write(program.replace(b"\0%s\0" % now.encode(), b"\0%s\0" % new.encode()))
+    return path, new
+
+
+def upgraded_in_the_middle():
+    """A server that gets a snapshot is replaced by another version, stopped in order or killed, at each stage of it; and so is the one
+    that sends: it begins again, nobody stays down, and both versions have the same in the end."""
+    with RaftCluster(3, net=NET, bootstrap_expect=3, **CALM, **SNAPSHOTS) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        slow = next(n for n in c.nodes if n is not leader)
+        now, (new, version) = slow.program, of_another_version(c)
+        part = os.path.join(slow.dir, "data", "raftd", "snapshot-recv.tmp")
+        installed = 0           # by the end of the round before
+
+        def said(text):
+            return slow.log().count(text)
+
+        def size():
+            return os.path.getsize(part) if os.path.exists(part) else 0
+        meta = os.path.join(os.path.dirname(part), "install-meta")
+        stages = (lambda: size() > 0, lambda: size() > 3 << 20, lambda: os.path.exists(meta),
+                  lambda: said("installed the snapshot") > installed)
+        interrupted = 0
+        for i in range(8):
+            if slow.process:
+                slow.stop((signal.SIGTERM, signal.SIGKILL)[i % 2])
+            installed = said("installed the snapshot")
+            sender = c.wait_leader()
+            last = int(sender.info()["last_log_index"])
+            load = Load(sender, size=20000)
+            load.more(600)
+            wait_for("the leader's log begins later", lambda: int(sender.info()["first_log_index"]) > last + 1)
+            load.stop()
+            slow.program = (new, now)[i % 2]
+            slow.start()
+            c.introduce(slow)
+            wait_for("it is on its way", lambda: stages[i % 4]() or said("installed the snapshot") > installed, interval=0.002)
+            interrupted += said("installed the snapshot") == installed
+            if i % 4 == 1:      # whoever sends is another version from now on, too
+                sender.stop()
+                sender.program = new
+                sender.start()
+                c.introduce(sender)
+        print("# %d of 8 were interrupted before they were installed" % interrupted, flush=True)
+        assert interrupted > 0
+        assert "triumvir %s:" % version in slow.log()
+        load = Load(c.wait_leader())
+        load.more(200)
+        load.stop()
+        wait_for("equal applied indexes", lambda: len({n.info()["applied_index"] for n in c.nodes}) == 1)
+        same(c.nodes)
+
+
 if __name__ == "__main__":
     main(back_by_log, back_by_snapshot, reads_one_kb_per_second, too_slow_for_the_log, damaged_snapshot_is_made_again,
-         fed_from_a_disk_that_hangs, large_values_make_no_long_log)
+         fed_from_a_disk_that_hangs, large_values_make_no_long_log, upgraded_in_the_middle)

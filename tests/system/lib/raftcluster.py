@@ -138,6 +138,7 @@ class Node:
         self.advertise = self.ip        # where the others find it; differs when something stands in between
         self.dir = os.path.join(cluster.dir, self.name)
         self.log_path = os.path.join(self.dir, "log")
+        self.program = os.path.join(BUILD, "raftd", "raftd")    # of its next start
         self.process = None
         self.conn = None
         self.gossip = None
@@ -179,7 +180,7 @@ class Node:
         """Without waiting for it to answer."""
         if self.gossip is None:
             self.gossip = FakeGossip(os.path.join(self.dir, "run", "gossipd.sock"))
-        args = [os.path.join(BUILD, "raftd", "raftd"), "-c", os.path.join(self.dir, "conf")]
+        args = [self.program, "-c", os.path.join(self.dir, "conf")]
         if os.environ.get("TV_DEBUG"):
             args.append("-d")
         # SIGXFSZ stays ignored, so that such writes fail instead of killing the process.
