@@ -617,6 +617,20 @@ answer_waiters(struct cache_table *t, struct cache_entry *e, bool all)
 	}
 }
 
+/* It has ended, and its fetch too, before that could be cancelled. */
+static void
+cancel_drop(struct cache_table *t, struct cache_entry *e)
+{
+	struct cache_entry **at = &t->cancels;
+
+	while (*at != e)
+		at = &(*at)->cancel_next;
+	*at = e->cancel_next;
+	e->fetch_state = FETCH_NONE;
+	if (e->ready == 0)
+		bury(t, e);
+}
+
 void
 cache_table_fetched(struct cache_table *t, struct mono now, struct cache_entry *e, const struct op_reply *reply)
 {
@@ -624,7 +638,11 @@ cache_table_fetched(struct cache_table *t, struct mono now, struct cache_entry *
 	bool same = false, was_valid = e->valid, too_large = reply->value.len > t->conf.bytes_max / CACHE_LARGEST;
 
 	empty_grave(t);
-	TV_ASSERT(e->fetch_state == FETCH_UNDER_WAY && !e->ended);
+	TV_ASSERT(e->fetch_state == FETCH_UNDER_WAY);
+	if (e->ended) {
+		cancel_drop(t, e);
+		return;
+	}
 	e->fetch_state = FETCH_NONE;
 	e->fetch = NULL;
 	e->fetch_at = MONO_ZERO;

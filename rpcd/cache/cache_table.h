@@ -120,7 +120,10 @@ struct cache_fetch {
 bool cache_table_next_fetch(struct cache_table *t, struct mono now, struct cache_fetch *out);
 /* The caller's own word about the fetch under way, given back by cache_table_next_cancel(); may be NULL. */
 void cache_table_set_fetch(struct cache_entry *e, void *fetch);
-/* An entry ended while this was under way: nobody wants the outcome any more, which must not be told. */
+/*
+ * An entry ended while this was under way: nobody wants the outcome any more, which must not be told from here on.
+ * Told before that, it is dropped, and this does not come.
+ */
 bool cache_table_next_cancel(struct cache_table *t, void **fetch);
 /* Somebody has his answer; NULL: nobody. */
 struct cache_waiter *cache_table_next_answer(struct cache_table *t, struct mono now, struct cache_answer *out);

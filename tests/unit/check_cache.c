@@ -601,6 +601,37 @@ START_TEST(test_watched_use)
 }
 END_TEST
 
+/* Entries are forgotten, and the answer to one comes before its query could be cancelled: it is dropped. */
+START_TEST(test_answer_after_the_end)
+{
+	struct cache_watch w[3];
+	static const char *const names[] = { "a", "b", "c" };
+
+	for (unsigned which = 0; which < 6; which++) {
+		begin(1 << 20, 100);
+		for (unsigned i = 0; i < 3; i++) {
+			struct cache_ask q = question(names[i]);
+
+			ck_assert(cache_table_watch(table, now, &q, &w[i]));
+			(void)carry_out();
+			if (which >= 3)
+				arrives(names[i], 7, "seven");
+			cache_table_unwatch(table, &w[i]);
+		}
+		if (which >= 3)
+			pass(MONO_S(1));
+		cancelled = 0;
+		for (unsigned i = 0; i < 3; i++)
+			cache_table_forget(table, span_str(names[i]), now);
+		ck_assert_uint_eq(stats().entries, 0);
+		arrives(names[which % 3], 8, "eight");
+		ck_assert_uint_eq(cancelled, 2);
+		ck_assert_uint_eq(stats().fetching, 0);
+		end();
+	}
+}
+END_TEST
+
 /* -- against a model ----------------------------------------------------------------- */
 
 #define KEYS 40
@@ -803,6 +834,7 @@ main(void)
 	tcase_add_test(t, test_full);
 	tcase_add_test(t, test_watches);
 	tcase_add_test(t, test_watched_use);
+	tcase_add_test(t, test_answer_after_the_end);
 	tcase_add_loop_test(t, test_random, 0, 20);
 	suite_add_tcase(s, t);
 	sr = srunner_create(s);
