@@ -42,6 +42,18 @@ key_sound(const struct fsm_table *t, struct span key, struct span *rest)
 	return false;
 }
 
+/* Names and ids of keys. */
+static bool
+endings_sound(const struct obj_list *list)
+{
+	const struct acl_ending *v = list->v;
+
+	for (uint32_t i = 0; i < list->n; i++)
+		if (v[i].Method.len == 0 || v[i].Method.len > ACL_NAME_BYTES_MAX || (v[i].After.len > 0 && v[i].After.len != ID_BYTES))
+			return false;
+	return list->n <= ACL_ENDINGS_MAX;
+}
+
 /* What the tables' code takes for granted beside a record that decodes. */
 static bool
 fields_sound(const struct fsm_table *t, const union stored *rec, struct span rest, struct span val)
@@ -55,11 +67,12 @@ fields_sound(const struct fsm_table *t, const union stored *rec, struct span res
 		return span_eq(rec->prepared_query.ID, rest) && rec->prepared_query.Name.len <= FSM_NAME_BYTES_MAX &&
 		    rec->prepared_query.Session.len <= ID_BYTES && val.len <= PREPARED_BYTES_MAX + 64;
 	case TBL_ACL:
-		return rec->acl_state.Since > 0 && rec->acl_state.Key.len == ACL_KEY_BYTES && val.len <= ACL_STATE_BYTES_MAX;
+		return rec->acl_state.Since > 0 && rec->acl_state.Key.len == ACL_KEY_BYTES && val.len <= ACL_STATE_BYTES_MAX &&
+		    endings_sound(&rec->acl_state.Ending);
 	case TBL_ACL_TOKEN:			/* these three with their hashes and indexes */
 		return span_eq(rec->acl_token.AccessorID, rest) && rec->acl_token.SecretID.len > 0 && rec->acl_token.Expires >= 0 &&
 		    rec->acl_token.Policies.n <= ACL_LINKS_MAX && rec->acl_token.Roles.n <= ACL_LINKS_MAX &&
-		    val.len <= ACL_TOKEN_BYTES_MAX + ACL_GROWTH_MAX;
+		    rec->acl_token.AuthMethod.len <= ACL_NAME_BYTES_MAX && val.len <= ACL_TOKEN_BYTES_MAX + ACL_GROWTH_MAX;
 	case TBL_ACL_POLICY:
 		return span_eq(rec->acl_policy.ID, rest) && rec->acl_policy.Name.len > 0 &&
 		    rec->acl_policy.Name.len <= ACL_NAME_BYTES_MAX && val.len <= ACL_POLICY_BYTES_MAX + ACL_GROWTH_MAX;

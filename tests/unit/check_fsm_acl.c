@@ -863,6 +863,7 @@ END_TEST
 /* What an archive may bring along. */
 START_TEST(sound_records)
 {
+	static const char long_name[ACL_NAME_BYTES_MAX + 1];
 	struct acl_token t = { .AccessorID = span_str(U1), .SecretID = span_str(U2) };
 	struct acl_policy p = { .ID = span_str(U1), .Name = span_str("p") };
 	uint8_t bytes[ACL_KEY_BYTES] = { 1 };
@@ -872,6 +873,8 @@ START_TEST(sound_records)
 		{ TBL_ACL_TOKEN, U1, &acl_token_schema, &(struct acl_token){ .AccessorID = span_str(U1) }, TV_EFORMAT },
 		{ TBL_ACL_TOKEN, U1, &acl_token_schema, &(struct acl_token){ .AccessorID = span_str(U1), .SecretID = span_str(U2),
 		    .Expires = -1 }, TV_EFORMAT },
+		{ TBL_ACL_TOKEN, U1, &acl_token_schema, &(struct acl_token){ .AccessorID = span_str(U1), .SecretID = span_str(U2),
+		    .AuthMethod = span_of(long_name, sizeof(long_name)) }, TV_EFORMAT },
 		{ TBL_ACL_POLICY, U1, &acl_policy_schema, &p, TV_OK }, { TBL_ACL_ROLE, U1, &acl_role_schema,
 		    &(struct acl_role){ .ID = span_str(U1) }, TV_EFORMAT },
 		{ TBL_ACL, "", &acl_state_schema, &st, TV_OK },
@@ -894,10 +897,11 @@ END_TEST
 /* Of the record that access control holds: its largest, and as it was before it named methods that have ended. */
 START_TEST(sound_states)
 {
-	static const char name[ACL_NAME_BYTES_MAX], why[512];
+	static const char text[ACL_NAME_BYTES_MAX + 1], why[512];
+	const struct span name = span_of(text, ACL_NAME_BYTES_MAX);
 	uint8_t bytes[ACL_KEY_BYTES] = { 1 };
-	struct acl_ending ends[ACL_ENDINGS_MAX];
-	struct acl_state st = { .Since = 1, .Key = { bytes, sizeof(bytes) }, .First = span_str(U1), .Source = span_of(name, sizeof(name)),
+	struct acl_ending ends[ACL_ENDINGS_MAX + 1];
+	struct acl_state st = { .Since = 1, .Key = { bytes, sizeof(bytes) }, .First = span_str(U1), .Source = name,
 	    .ReplToken = { bytes, sizeof(bytes) }, .ReplTokens = UINT64_MAX, .ReplSuccess = INT64_MAX,
 	    .ReplError = span_of(why, sizeof(why)), .Ending = { ends, ACL_ENDINGS_MAX, true } };
 	struct buf val = BUF_INIT(65536);
@@ -905,11 +909,22 @@ START_TEST(sound_states)
 	struct tkey key;
 	struct rd in;
 
-	for (unsigned i = 0; i < ACL_ENDINGS_MAX; i++)
-		ends[i] = (struct acl_ending){ .Method = span_of(name, sizeof(name)), .Local = true, .After = span_str(U1) };
+	for (unsigned i = 0; i <= ACL_ENDINGS_MAX; i++)
+		ends[i] = (struct acl_ending){ .Method = name, .Local = true, .After = span_str(U1) };
 	tkey_begin(&key, TBL_ACL);
 	schema_pack(&acl_state_schema, &st, &val);
 	ck_assert_int_eq(record_check(span_of(key.b, key.len), buf_span(&val), &k.a, &tally), TV_OK);
+	for (unsigned i = 0; i < 4; i++) {		/* nothing that makes no key, and not more of them */
+		struct acl_ending was = ends[1];
+
+		ends[1].Method.len = i == 0 ? 0 : name.len + (i == 1);
+		ends[1].After.len -= i == 2;
+		st.Ending.n += i == 3;
+		buf_reset(&val);
+		schema_pack(&acl_state_schema, &st, &val);
+		ck_assert_msg(record_check(span_of(key.b, key.len), buf_span(&val), &k.a, &tally) == TV_EFORMAT, "%u", i);
+		ends[1] = was;
+	}
 	buf_reset(&val);
 	st.Ending.n = 0;
 	schema_pack(&acl_state_schema, &st, &val);
