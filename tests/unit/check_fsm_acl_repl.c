@@ -385,7 +385,7 @@ refused_copy(struct acl_token t, const char *text)
 
 START_TEST(malformed)
 {
-	static const uint8_t hash[ACL_HASH_BYTES] = { 1 };
+	static const uint8_t hash[ACL_HASH_BYTES] = { 1 }, name[TKEY_BYTES_MAX];
 	struct span h = span_of(hash, sizeof(hash));
 	struct acl_policy bad = { .ID = span_str(FIRST), .Name = span_str("x"), .Rules = span_str("nonsense"), .Hash = h };
 	struct acl_repl_item items[] = { { .ID = span_str(OTHER), .Hash = h }, { .ID = span_str(FIRST), .Hash = h } };
@@ -399,6 +399,11 @@ START_TEST(malformed)
 	refused_copy((struct acl_token){ .AccessorID = span_str(ACL_ANONYMOUS_ID), .SecretID = span_str(OTHER), .Hash = h },
 	    "malformed token");
 	refused_copy((struct acl_token){ .AccessorID = span_str(FIRST), .SecretID = span_str(OTHER) }, "malformed token");
+	refused_copy((struct acl_token){ .AccessorID = span_str(FIRST), .SecretID = span_str(OTHER), .Hash = h, .Expires = -1 },
+	    "malformed token");
+	/* A name that makes no key stops whoever applies it. */
+	refused_copy((struct acl_token){ .AccessorID = span_str(FIRST), .SecretID = span_str(OTHER), .Hash = h,
+	    .AuthMethod = span_of(name, sizeof(name)) }, "malformed token");
 	ck_assert_int_eq(kit_apply(&s, OP_ACL_REPL_APPLY, &(struct acl_repl_apply){ .Kind = ACL_REPL_POLICIES,
 	    .Policies = { .v = &bad, .n = 1, .set = true } }).err, TV_EINVAL);
 	kit_refused(&s, OP_ACL_REPL_APPLY, &(struct acl_repl_apply){ .Kind = ACL_REPL_KINDS }, "malformed copies");

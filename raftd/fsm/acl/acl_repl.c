@@ -443,7 +443,8 @@ check_token(struct prepare *p, const struct acl_token *t)
 {
 	enum tv_err err;
 
-	if (!uuid_parse(t->AccessorID, NULL) || t->Hash.len != ACL_HASH_BYTES || t->Local || t->SecretID.len == 0)
+	if (!uuid_parse(t->AccessorID, NULL) || t->Hash.len != ACL_HASH_BYTES || t->Local || t->SecretID.len == 0 ||
+	    t->AuthMethod.len > ACL_NAME_BYTES_MAX || t->Expires < 0)
 		return prepare_fail(p, "malformed token");
 	/* The anonymous one is found by a secret that is none; nobody else is. */
 	if (span_eqs(t->AccessorID, ACL_ANONYMOUS_ID) ? !span_eqs(t->SecretID, ACL_ANONYMOUS_SECRET) :
