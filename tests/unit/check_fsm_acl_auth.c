@@ -882,11 +882,57 @@ START_TEST(sound_records)
 }
 END_TEST
 
+/* Of the record that access control holds: its largest, and as it was before it named methods that have ended. */
+START_TEST(sound_states)
+{
+	static const char text[ACL_NAME_BYTES_MAX + 1], why[512];
+	const struct span name = span_of(text, ACL_NAME_BYTES_MAX);
+	uint8_t bytes[ACL_KEY_BYTES] = { 1 };
+	struct acl_ending ends[ACL_ENDINGS_MAX + 1];
+	struct acl_state st = { .Since = 1, .Key = { bytes, sizeof(bytes) }, .First = span_str(U1), .Source = name,
+	    .ReplToken = { bytes, sizeof(bytes) }, .ReplTokens = UINT64_MAX, .ReplSuccess = INT64_MAX,
+	    .ReplError = span_of(why, sizeof(why)), .Ending = { ends, ACL_ENDINGS_MAX, true } };
+	struct buf val = BUF_INIT(65536);
+	enum fsm_tally tally;
+	struct tkey at;
+	struct rd in;
+
+	for (unsigned i = 0; i <= ACL_ENDINGS_MAX; i++)
+		ends[i] = (struct acl_ending){ .Method = name, .Local = true, .After = span_str(U1) };
+	tkey_begin(&at, TBL_ACL);
+	schema_pack(&acl_state_schema, &st, &val);
+	ck_assert_int_eq(record_check(span_of(at.b, at.len), buf_span(&val), &k.a, &tally), TV_OK);
+	for (unsigned i = 0; i < 4; i++) {		/* nothing that makes no key, and not more of them */
+		struct acl_ending was = ends[1];
+
+		ends[1].Method.len = i == 0 ? 0 : name.len + (i == 1);
+		ends[1].After.len -= i == 2;
+		st.Ending.n += i == 3;
+		buf_reset(&val);
+		schema_pack(&acl_state_schema, &st, &val);
+		ck_assert_msg(record_check(span_of(at.b, at.len), buf_span(&val), &k.a, &tally) == TV_EFORMAT, "%u", i);
+		ends[1] = was;
+	}
+	buf_reset(&val);
+	st.Ending.n = 0;
+	schema_pack(&acl_state_schema, &st, &val);
+	ck_assert_uint_eq(val.data[0], 0x90 | acl_state_schema.count);		/* an array; the last of it is an empty one */
+	ck_assert_uint_eq(val.data[val.len - 1], 0x90);
+	val.data[0]--;
+	val.len--;
+	ck_assert_int_eq(record_check(span_of(at.b, at.len), buf_span(&val), &k.a, &tally), TV_OK);
+	in = rd_span_over(buf_span(&val));
+	memset(&st, 0, sizeof(st));
+	ck_assert(schema_unpack(&acl_state_schema, &in, &k.a, &st) == TV_OK && st.Ending.n == 0 && st.ReplTokens == UINT64_MAX);
+	buf_done(&val);
+}
+END_TEST
+
 int
 main(void)
 {
 	const TTest *const tests[] = { methods, bad_methods, bindings, bad_bindings, logins, entries, overtaken, lives_and_localities, cascade, bounded, bounded_and_copied, bounded_at_once,
-	    logouts, costly_selectors, over_a_snapshot, sound_records };
+	    logouts, costly_selectors, over_a_snapshot, sound_records, sound_states };
 	Suite *s = suite_create("fsm_acl_auth");
 	TCase *t = tcase_create("on"), *u = tcase_create("off");
 	SRunner *r = srunner_create(s);
