@@ -52,6 +52,7 @@ struct dns_lookup_call {
 	uint64_t id;
 	struct question q;
 	struct mono begun, late;	/* then an older answer is given; MONO_NEVER: there is none */
+	struct mono asked;		/* of the cache, last */
 	bool fresh;			/* routed so that a write shows, though the cache may know */
 	uint8_t text[];
 };
@@ -373,8 +374,8 @@ follow_new(struct dns_lookups *l, const struct question *q)
 	f->q.dc = span_of(f->text + q->name.len, q->dc.len);
 	if (q->dc.len > 0)
 		memcpy(f->text + q->name.len, q->dc.p, q->dc.len);
-	f->used_at = clock_mono();
 	f->cache = f->q.args.failed ? NULL : cache_follow(l->conf.cache, &ask, on_news, f);
+	f->used_at = clock_mono();		/* no earlier than the cache has it */
 	if (f->cache == NULL) {
 		buf_done(&f->q.args);
 		free(f);
@@ -421,7 +422,6 @@ void
 dns_lookups_use(struct dns_lookups *l, struct span ids)
 {
 	struct rd in = rd_span_over(ids);
-	struct mono now = clock_mono();
 	uint64_t id;
 
 	while (next_id(&in, &id)) {
@@ -430,7 +430,7 @@ dns_lookups_use(struct dns_lookups *l, struct span ids)
 		if (f == NULL)
 			continue;
 		cache_follow_use(f->cache);
-		f->used_at = now;
+		f->used_at = clock_mono();
 	}
 }
 
@@ -543,7 +543,7 @@ forget(struct dns_lookup_call *c)
 	if (c->follow != NULL)
 		follow_free(c->follow, false);
 	c->follow = NULL;
-	cache_forget(c->owner->conf.cache, &q, c->begun);
+	cache_forget(c->owner->conf.cache, &q, c->asked);
 }
 
 static bool start_cached(struct dns_lookup_call *c);
@@ -788,6 +788,7 @@ start_cached(struct dns_lookup_call *c)
 		c->follow = follow_new(l, &c->q);
 	got = followed ? cache_get(l->conf.cache, &q, &any, on_cached, c, &now, &c->wait) :
 	    get_unfollowed(c, &q, &now);
+	c->asked = clock_mono();
 	if (got != CACHE_HIT)
 		return got == CACHE_WAIT;
 	bool refresh = !followed && !now.reachable;
@@ -824,6 +825,7 @@ start_fresh(struct dns_lookup_call *c)
 	c->late = mono_add(c->begun, LATE);
 	if (c->wish != DNS_FOLLOW_NO)
 		c->follow = follow_new(l, &c->q);
+	c->asked = clock_mono();
 	if (!ev_is_active(&l->late))
 		ev_timer_again(l->conf.loop, &l->late);
 	return true;

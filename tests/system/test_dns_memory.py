@@ -147,6 +147,11 @@ def test_unknown_names():
         # Where there is no list it is asked each time, and what is kept has a bound.
         for i in range(5000):
             assert dns(client, "x%d.query.consul" % i) == NOWHERE
+        # Nor is what was asked for of these followed at a server, where a service of that name could come.
+        entries = settled(client)["cache_entries"]
+        for i in range(50):
+            assert dns(client, "x%d.connect.consul" % i) == NOWHERE
+        wait_for("the cache is given them back", lambda: numbers(client)["cache_entries"] <= entries)
         after = settled(client)
         assert after["dns_facts"] < 5000 and dns(client, "web.service.consul") == found("10.1.1.1"), after
 
