@@ -2,8 +2,7 @@
 """doc/testing.md says what holds each fault scenario, and what it names exists.
 
 A row is "| S1 ... | held by |" or "| S1, S2-S4 | what | held by |".  Every number of S1 to S214
-has one, but for what is not built or not tried.  In the last cell:
-words in backticks are tests (a function, or a case or file under tests/), words like check_x, test_x and sim_x are programs,
+has one.  In the last cell: words in backticks are tests (a function, or a case or file under tests/), words like check_x, test_x and sim_x are programs,
 names like S02-x.txt are scripts of tests/data/raft.  A cell names one of them, or says "not covered, because ...".
 """
 import os
@@ -11,9 +10,7 @@ import re
 import sys
 
 SRC = os.environ.get("srcdir") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-# No row yet: nothing tries them, see doc/testing.md.
-WITHOUT = {115, 133, 161, 162, 163, 165}
-NEEDED = set(range(1, 215)) - WITHOUT
+NEEDED = set(range(1, 215))
 
 
 def numbers(text):

@@ -435,6 +435,42 @@ def test_sessions_expire_in_order():
         assert time.monotonic() - began >= 2 * 6 - 0.2
 
 
+def test_sessions_outlive_leaders():
+    """The holder of a lock is dead, and the leader changes again and again: each leader gives its session the whole time anew, as Consul
+    does, and no more than that: it ends after the last change, no earlier than its TTL (S115)."""
+    ttl = 3
+    with RaftCluster(3, bootstrap_expect=3, session_ttl_min="100ms", **CALM) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        wait_for("in the catalog", lambda: any(n[1] == "n1" for n in leader.asked(OP.CATALOG_NODES, ["", [], {}, False])))
+        made = time.monotonic()
+        uuid = leader.asked(OP.SESSION_CREATE, ["", "s", "n1", 0, "delete", "%ds" % ttl, [], None, None])[0]
+
+        def there():
+            return bool(c.wait_leader().asked(OP.SESSION_INFO, [uuid, ""]))
+
+        def change():
+            """The time before this leader began to lead."""
+            old, begun = c.wait_leader(), time.monotonic()
+            term = int(old.info()["term"])
+            wait_for("leadership moves", lambda: old.op(OP.RAFT_TRANSFER, ["", "", False])[0] == 0 or
+                     int(old.info()["term"]) > term)
+            wait_for("another leader", lambda: (n := c.leader()) and int(n.info()["term"]) > term)
+            return begun
+        last = made
+        while time.monotonic() - made < 2 * ttl + 1:         # longer than any leader would keep it
+            pause = time.monotonic() + ttl / 2
+            wait_for("half of its TTL", lambda: time.monotonic() > pause)
+            before, last = last, change()
+            if time.monotonic() - before < 2 * ttl - 1:      # else this test was too slow for that
+                assert there(), "it ended %.1f s after a change" % (time.monotonic() - before)
+        wait_for("it ends", lambda: not there())
+        took = time.monotonic() - last
+        print("# it ended %.1f s after the last change of leaders, %.1f s after it was made; its TTL is %d s" % (
+            took, time.monotonic() - made, ttl), flush=True)
+        assert took >= ttl, took
+
+
 def test_sessions_end_together():
     """After an outage a crowd of sessions ends at the same time: in batches, beside renewals and writes (S122)."""
     count, ttl = 3000, 5
