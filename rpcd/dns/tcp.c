@@ -17,6 +17,8 @@
 #define FIRST_S 2.			/* until the first question is there */
 #define IDLE_S 8.
 #define QUESTIONS_MAX 128		/* of a connection, as in Consul */
+#define LINGER_S 2.			/* behind the last answer, for what is on its way to us */
+#define LINGER_BYTES_MAX (1u << 20)
 #define UNDER_WAY_MAX 64
 #define OUT_BYTES_PAUSE (256u << 10)	/* no more questions are read */
 #define READ_BYTES 4096
@@ -41,6 +43,8 @@ struct tcp_conn {
 	unsigned repeats;		/* of the questions in `in`, the first ones: they were asked before */
 	bool ended;			/* the client sends no more */
 	bool given_up;			/* it is closed by the loop */
+	bool lingers;			/* all was answered; the client may not have read it yet */
+	size_t discarded;		/* bytes, since then */
 	bool waited;			/* for room, at some time */
 	size_t in_bytes;		/* counted among those of all */
 	struct tcp_conn *older, *newer;	/* by the last whole question, or answer that went */
@@ -404,12 +408,50 @@ is_over(const struct tcp_conn *c)
 	    c->out.len == 0;
 }
 
+/*
+ * It has had all its answers.  Closed with questions unread, or still to come, it would be reset, and answers that the client
+ * has not read yet would be lost (RFC 7766, 6.2.4): so what comes is read away for a moment, until the client ends it, too.
+ * False: it can be closed.
+ */
+static bool
+linger(struct tcp_conn *c)
+{
+	if (c->ended || shutdown(c->fd, SHUT_WR) == -1)
+		return false;
+	c->lingers = true;
+	give_back(c);
+	wait_for(c, LINGER_S);
+	ev_io_stop(c->server->loop, &c->io);
+	ev_io_set(&c->io, c->fd, EV_READ);
+	ev_io_start(c->server->loop, &c->io);
+	share_room(c->server->tcp);
+	return true;
+}
+
+/* False: it is over. */
+static bool
+discard(struct tcp_conn *c)
+{
+	uint8_t bytes[READ_BYTES];
+	ssize_t n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+	if (n <= 0)
+		return n < 0 && (errno == EAGAIN || errno == EINTR);
+	c->discarded += (size_t)n;
+	return c->discarded <= LINGER_BYTES_MAX;
+}
+
 static void
 on_io(struct ev_loop *loop, ev_io *w, int events)
 {
 	struct tcp_conn *c = w->data;
 
 	(void)loop;
+	if (c->lingers) {
+		if (c->given_up || !discard(c))
+			conn_close(c);
+		return;
+	}
 	if (c->given_up || ((events & EV_READ) != 0 && may_read(c) && !receive(c))) {
 		conn_close(c);
 		return;
@@ -420,10 +462,12 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 		return;
 	}
 	serve(c);
-	if (!transmit(c) || c->out.failed || is_over(c)) {
+	if (!transmit(c) || c->out.failed || (is_over(c) && !linger(c))) {
 		conn_close(c);
 		return;
 	}
+	if (c->lingers)
+		return;
 	room_done(&c->server->tcp->room, &c->room);
 	count_bytes(c);
 	watch(c);
@@ -444,7 +488,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int events)
 		wait_for(c, IDLE_S);
 		return;
 	}
-	c->server->stats.conns_timed_out++;
+	c->server->stats.conns_timed_out += !c->lingers;
 	conn_close(c);
 }
 

@@ -108,6 +108,34 @@ def test_connections():
                  int(node.stats("rpcd")["dns_conns_timed_out"]) >= 20)
 
 
+def test_pipelined_beyond_the_limit():
+    """More questions at once than a connection may have: all of the answers to the first 128 arrive, and then its end, no reset."""
+    with Cluster("127.138.9") as c:
+        node = one(c)
+        packets = [framed(question("web.service.consul", SRV, i)) for i in range(1000)]
+        for _ in range(5):
+            with socket.create_connection((node.addr, 8600), 10) as s:
+                s.sendall(b"".join(packets[:500]))
+                wait_for("answers", lambda: s.recv(1 << 20, socket.MSG_PEEK))
+                s.sendall(b"".join(packets[500:]))
+                got = b""
+                while part := s.recv(1000):
+                    got += part
+            idents = []
+            while got:
+                n = struct.unpack("!H", got[:2])[0]
+                idents.append(struct.unpack("!H", got[2:4])[0])
+                got = got[2 + n:]
+            assert sorted(idents) == list(range(128)), idents
+        wait_for("they are gone", lambda: node.stats("rpcd")["dns_conns"] == "0")
+        # Who does not end it either is closed soon, and is none that was timed out.
+        with socket.create_connection((node.addr, 8600), 10) as s:
+            s.sendall(b"".join(packets[:200]))
+            wait_for("it is counted", lambda: node.stats("rpcd")["dns_conns"] == "1")
+            wait_for("it is closed", lambda: node.stats("rpcd")["dns_conns"] == "0")
+        assert node.stats("rpcd")["dns_conns_timed_out"] == "0"
+
+
 def dns_pid(node):
     """The process that serves: the child of the one that starts it."""
     out = subprocess.run(["ps", "-eo", "pid,ppid,comm"], capture_output=True, text=True, check=True).stdout
@@ -309,5 +337,5 @@ def test_dig():
             assert "web1.node.dc1.consul." in p.stdout, p.stdout
 
 
-main(test_hostile_packets, test_connections, test_restart, test_killed_before_its_process, test_reload, test_log_level, test_recursor,
-     test_strangers, test_dig)
+main(test_hostile_packets, test_connections, test_pipelined_beyond_the_limit, test_restart, test_killed_before_its_process,
+     test_reload, test_log_level, test_recursor, test_strangers, test_dig)
