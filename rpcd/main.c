@@ -290,8 +290,8 @@ start_replicator(struct rpcd *p)
 	if (primary == NULL || !p->cluster.acl_enabled)
 		return true;
 	p->replicator = acl_replicator_new(&(struct acl_replicator_conf){
-		.loop = p->loop, .route = p->route, .raft = p->raft, .primary = primary, .token = replication_token,
-		.ctx = p, .seed = seed(),
+		.loop = p->loop, .route = p->route, .raft = p->raft, .members = p->members, .primary = primary,
+		.token = replication_token, .ctx = p, .seed = seed(),
 	});
 	return p->replicator != NULL;
 }

@@ -18,6 +18,7 @@
 #define WHOLE_TIME MONO_S(3600)
 #define AGAIN_S 1.0			/* after an error, doubled each time */
 #define AGAIN_MAX_S 30.0
+#define AGAIN_THERE_S 0.5		/* once servers of the primary are there that were not */
 #define TELL_TIME MONO_S(30)		/* between two errors that are written to the state */
 #define LOOK_S 5.0			/* for a token, while there is none */
 #define REPLY_BYTES_MAX (64u << 20)
@@ -59,6 +60,7 @@ struct acl_replicator {
 	bool deletes_sent;
 
 	double again;			/* s */
+	bool away;			/* there was no server of the primary, as far as we looked since an error */
 	struct mono heard, succeeded, told, whole_at;	/* zero: never */
 	bool changed;			/* this round found something */
 	char error[256];		/* of the last round that failed; "": none, or it is told */
@@ -101,6 +103,41 @@ pause_for(struct acl_replicator *r, double seconds, enum step next)
 	ev_timer_again(r->conf.loop, &r->timer);
 }
 
+static unsigned
+rank_any(void *ctx, const struct members_server *s)
+{
+	(void)ctx;
+	(void)s;
+	return 0;
+}
+
+static bool
+is_primary_there(struct acl_replicator *r)
+{
+	struct members_server s;
+
+	return members_servers(r->conf.members, span_str(r->conf.primary), &r->rng, rank_any, NULL, &s, 1) > 0;
+}
+
+static void
+rest(struct acl_replicator *r, double seconds)
+{
+	pause_for(r, seconds * (0.75 + rng_unit(&r->rng) / 2), STEP_BEGIN);
+}
+
+/* While it rests after an error. */
+static void
+look_for_primary(struct acl_replicator *r)
+{
+	bool there = is_primary_there(r);
+
+	if (r->away && there) {
+		log_info("acl", "replication from datacenter %s: it has servers again", r->conf.primary);
+		rest(r, AGAIN_THERE_S);
+	}
+	r->away = !there;
+}
+
 static void
 failed(struct acl_replicator *r, const char *where, enum tv_err err, struct span text)
 {
@@ -118,7 +155,7 @@ failed(struct acl_replicator *r, const char *where, enum tv_err err, struct span
 	if (r->told.ns == 0 || mono_before(mono_add(r->told, TELL_TIME), clock_mono()))
 		run(r, STEP_TELL);
 	else
-		pause_for(r, r->again * (0.75 + rng_unit(&r->rng) / 2), STEP_BEGIN);
+		rest(r, r->again);
 }
 
 /* -- questions -- */
@@ -399,6 +436,7 @@ reached(struct acl_replicator *r)
 	r->whole = false;
 	r->error[0] = '\0';
 	r->again = 0;
+	r->away = false;
 	pause_for(r, ROUND_PAUSE_S, STEP_WAIT);
 }
 
@@ -439,7 +477,7 @@ on_error(struct acl_replicator *r, const struct op_reply *reply)
 		r->first = true;
 		run(r, STEP_BEGIN);
 	} else if (r->step == STEP_TELL) {
-		pause_for(r, r->again * (0.75 + rng_unit(&r->rng) / 2), STEP_BEGIN);
+		rest(r, r->again);
 	} else if (r->step == STEP_BEGIN && (reply->err == TV_EDISABLED || reply->err == TV_ENOLEADER)) {
 		pause_for(r, AGAIN_S / 4, STEP_BEGIN);	/* access control has not begun here yet */
 	} else {
@@ -484,7 +522,7 @@ on_reply(void *ctx, const struct op_reply *reply)
 		break;
 	case STEP_TELL:
 		r->told = clock_mono();
-		pause_for(r, r->again * (0.75 + rng_unit(&r->rng) / 2), STEP_BEGIN);
+		rest(r, r->again);
 		break;
 	case STEP_OFF:
 	case STEP_PAUSE:
@@ -526,7 +564,10 @@ acl_replicator_wake(struct acl_replicator *r)
 	} else if (r->step == STEP_OFF && leads && r->conf.token(r->conf.ctx).len > 0) {
 		r->first = false;
 		r->whole = true;
+		r->away = false;
 		pause_for(r, ROUND_PAUSE_S, STEP_BEGIN);
+	} else if (r->step == STEP_PAUSE && r->next == STEP_BEGIN && r->again > 0) {
+		look_for_primary(r);
 	}
 }
 

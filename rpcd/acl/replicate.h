@@ -22,6 +22,7 @@ struct acl_replicator_conf {
 	struct ev_loop *loop;
 	struct route *route;
 	const struct raftd_client *raft;
+	const struct members *members;
 	const char *primary;		/* the datacenter; borrowed */
 	/* The replication token now, "": none; a loan until the next turn of the loop. */
 	struct span (*token)(void *ctx);
@@ -32,7 +33,7 @@ struct acl_replicator_conf {
 /* NULL: no memory. */
 struct acl_replicator *acl_replicator_new(const struct acl_replicator_conf *conf);
 void acl_replicator_free(struct acl_replicator *r);	/* NULL: nothing */
-/* Who leads, or the token, may have changed. */
+/* Who leads, who is there, or the token, may have changed. */
 void acl_replicator_wake(struct acl_replicator *r);	/* NULL: nothing */
 
 struct acl_replicator_stats {

@@ -17,6 +17,7 @@ from tvframe import Conn  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 REPLICATION = "5f8d1a52-0c3b-4f0e-9b8e-6a3c41d7e011"
+FAILED = 4                      # status of a member
 TOKENS = 1000
 LARGE = 5000                    # tokens, in whose copying the network is cut
 BATCH = 256                     # records that are written together: what of them may come twice
@@ -55,6 +56,10 @@ def figures(node, root):
 
 def term_of(node, root):
     return int(node.stats("raft", headers=h(root))["term"])
+
+
+def wan(node, root):
+    return {m["Name"]: m["Status"] for m in node.get("/v1/agent/members?wan=1", headers=h(root)).json()}
 
 
 def bootstrapped(node):
@@ -307,8 +312,10 @@ def test_partition():
         assert a.status == 500, a       # a global one is made there
         assert all(reads(first, t["SecretID"]) == 403 for t in (near, here))
         assert term_of(leader, root) == term, "dc2 has its leader still"
+        wait_for("dc2 sees no server of dc1", lambda: wan(leader, root)["n1.dc1"] == FAILED)
         p.heal()
         print("# all is there %.1f s after the heal" % p.whole(), flush=True)
+        assert "it has servers again" in leader.log("rpcd"), "it tried as soon as that was known"
         for n in p.others:
             assert [reads(n, t["SecretID"], "b") for t in (doomed, leaves, stays, near, here)] == [403, 403, 200, 200, 200]
             assert all(reads(n, t["SecretID"], "b") == 200 for t in fresh)
