@@ -409,9 +409,9 @@ is_over(const struct tcp_conn *c)
 }
 
 /*
- * It has had all its answers.  Closed with questions unread, or still to come, it would be reset, and answers that the client
- * has not read yet would be lost (RFC 7766, 6.2.4): so what comes is read away for a moment, until the client ends it, too.
- * False: it can be closed.
+ * It has had all its answers.  Closed with questions unread, or still to come, it would be reset, and answers that the
+ * client has not read yet would be lost (RFC 7766, 6.2.4): so what comes is read away for a moment, until the client
+ * ends it, too.  False: it can be closed.
  */
 static bool
 linger(struct tcp_conn *c)
