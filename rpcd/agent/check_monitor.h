@@ -1,9 +1,6 @@
 /*
- * Who starts "rpcd: check", again and again, when rpcd itself has given its privileges up: a process of a page of code,
- * forked before the drop, that becomes the user _check at once.  "rpcd: dns" has one of its own, as the user _dns.
- * It does what it is told over a socketpair, which is
- * one thing: take a descriptor, and start rpcd-check with it.  It holds no key and reads nothing else; it ends with
- * rpcd.
+ * Who starts "rpcd: check", again and again, when rpcd itself has given its privileges up: a monitor (common/proc/helper_monitor.h) that
+ * becomes the user _check.  "rpcd: dns" has one of its own, as the user _dns.
  */
 #ifndef TV_RPCD_AGENT_CHECK_MONITOR_H
 #define TV_RPCD_AGENT_CHECK_MONITOR_H

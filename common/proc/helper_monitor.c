@@ -1,0 +1,306 @@
+/* See helper_monitor.h. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/proc/helper_monitor.h"
+#include "common/proc/privdrop.h"
+
+#define SOCKETS_MAX 32
+#define HIGH_FD 100			/* above all that has a place of its own */
+#define LEVEL 0x10			/* a message beyond: no kind, but a level of the log */
+#define ARGS_MAX (HELPER_FIRST_MAX + 6)
+
+struct monitor {
+	const struct helper_monitor_conf *conf;
+	int fd, program, level;
+	unsigned children;
+	int sockets[SOCKETS_MAX];
+};
+
+/* -- in the child of the monitor -- */
+
+/* TITLE FIRST... LEVEL DESTINATION required|best-effort [LAST], and whatever was open is closed by its own flag. */
+static _Noreturn void
+become(const struct monitor *m, unsigned kind, int fd)
+{
+	const struct helper_monitor_conf *conf = m->conf;
+	const char *args[ARGS_MAX];
+	char level[12], dest[12];
+	unsigned n = 0;
+	sigset_t none;
+
+	snprintf(level, sizeof(level), "%d", m->level);
+	snprintf(dest, sizeof(dest), "%d", conf->log_dest);
+	args[n++] = conf->title;
+	for (unsigned i = 0; i < HELPER_FIRST_MAX && conf->kinds[kind].first[i] != NULL; i++)
+		args[n++] = conf->kinds[kind].first[i];
+	args[n++] = level;
+	args[n++] = dest;
+	args[n++] = conf->best_effort ? "best-effort" : "required";
+	args[n++] = conf->last;			/* which may be the end */
+	args[n] = NULL;
+	for (int s = 1; s < NSIG; s++)
+		(void)signal(s, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	int program = fcntl(m->program, F_DUPFD_CLOEXEC, HIGH_FD), channel = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+	bool ok = program >= 0 && dup2(channel, HELPER_FD) == HELPER_FD;
+	/* They are above their new places, in order: none is overwritten before its turn. */
+	for (int i = 0; i < (int)conf->socket_count && ok; i++)
+		ok = dup2(m->sockets[i], HELPER_FD + 1 + i) >= 0;
+	if (ok)
+		fexecve(program, (char *const *)args, environ);
+	log_err(conf->tag, "cannot start %s: %s", conf->program, strerror(errno));
+	_exit(1);
+}
+
+/* -- the monitor -- */
+
+static void
+on_child(int signum)
+{
+	(void)signum;
+}
+
+static void
+reap(struct monitor *m)
+{
+	int status;
+
+	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0; m->children--) {
+		if (WIFSIGNALED(status))
+			log_warn(m->conf->tag, "%s (process %d) was killed by signal %d", m->conf->program, (int)pid,
+			    WTERMSIG(status));
+		else if (WEXITSTATUS(status) != 0)
+			log_warn(m->conf->tag, "%s (process %d) ended with status %d", m->conf->program, (int)pid,
+			    WEXITSTATUS(status));
+	}
+}
+
+static void
+spawn(struct monitor *m, uint8_t kind, int fd)
+{
+	if (kind < HELPER_KINDS_MAX && m->conf->kinds[kind].may && m->children < HELPER_CHILDREN_MAX) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			become(m, kind, fd);
+		if (pid < 0)
+			log_warn(m->conf->tag, "cannot start %s: %s", m->conf->program, strerror(errno));
+		m->children += pid > 0;
+	}
+	close(fd);
+}
+
+/* False: the daemon has ended. */
+static bool
+take(struct monitor *m)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	uint8_t kind = 0;
+	struct iovec iov = { &kind, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+	    .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(m->fd, &msg, MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	int fd;
+
+	if (n < 0)
+		return errno == EINTR || errno == EAGAIN;
+	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(fd))) {
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+		spawn(m, kind, fd);
+	} else if (n > 0 && kind >= LEVEL && kind <= LEVEL + LOG_LVL_DEBUG) {
+		m->level = kind - LEVEL;
+		log_init(m->conf->owner, (enum log_level)m->level, (enum log_dest)m->conf->log_dest);
+	}
+	return n > 0;
+}
+
+/* Signals for the daemon, as those of a terminal, are no concern of this process: it ends with the daemon. */
+static _Noreturn void
+watch(struct monitor *m)
+{
+	const struct sigaction child = { .sa_handler = on_child };
+	struct pollfd p = { .fd = m->fd, .events = POLLIN };
+	sigset_t none, blocked;
+
+	sigemptyset(&none);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &blocked, NULL);
+	(void)sigaction(SIGCHLD, &child, NULL);
+	(void)signal(SIGHUP, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGTERM, SIG_IGN);
+	do {
+		p.revents = 0;
+		(void)ppoll(&p, 1, NULL, &none);
+		reap(m);
+	} while (p.revents == 0 || take(m));
+	_exit(0);
+}
+
+static bool
+lock_down(const struct privdrop *plan, char *errbuf, size_t cap)
+{
+	struct rlimit no_core = { 0, 0 };
+
+	if (privdrop_apply(plan, errbuf, cap) != TV_OK)
+		return false;
+	if (setrlimit(RLIMIT_CORE, &no_core) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+		return true;
+	snprintf(errbuf, cap, "%s", strerror(errno));
+	return false;
+}
+
+/* What the daemon has open is not for this process, above all not the lock of its folder. */
+static bool
+keep_two(struct monitor *m)
+{
+	int fd = fcntl(m->fd, F_DUPFD_CLOEXEC, HIGH_FD), program = fcntl(m->program, F_DUPFD_CLOEXEC, HIGH_FD);
+
+	for (unsigned i = 0; i < m->conf->socket_count; i++)
+		if ((m->sockets[i] = fcntl(m->conf->sockets[i], F_DUPFD_CLOEXEC, HIGH_FD)) < 0)
+			return false;
+
+	m->fd = fd < 0 ? -1 : dup3(fd, STDERR_FILENO + 1, O_CLOEXEC);
+	m->program = program < 0 ? -1 : dup3(program, STDERR_FILENO + 2, O_CLOEXEC);
+	unsigned next = STDERR_FILENO + 3;
+	bool ok = m->fd >= 0 && m->program >= 0;
+	for (unsigned i = 0; i < m->conf->socket_count && ok; i++, next++)
+		ok = (m->sockets[i] = dup3(m->sockets[i], (int)next, O_CLOEXEC)) >= 0;
+	return ok && close_range(next, ~0U, 0) == 0;
+}
+
+static _Noreturn void
+monitor_main(struct monitor *m, const struct privdrop *plan)
+{
+	char errbuf[512] = "";
+
+	(void)prctl(PR_SET_NAME, m->conf->title);
+	(void)setsid();
+	if (!keep_two(m))
+		snprintf(errbuf, sizeof(errbuf), "%s", strerror(errno));
+	else if (lock_down(plan, errbuf, sizeof(errbuf)) && send(m->fd, "", 1, MSG_NOSIGNAL) == 1)
+		watch(m);
+	log_err(m->conf->tag, "the process that is to start %s: %s", m->conf->program, errbuf);
+	_exit(1);
+}
+
+/* -- in the daemon -- */
+
+static int
+open_program(const char *program, const char *owner, char *errbuf, size_t cap)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - strlen(program) - 2);
+
+	if (n > 0) {
+		path[n] = '\0';
+		char *slash = strrchr(path, '/');
+		strcpy(slash == NULL ? path : slash + 1, program);
+		int fd = open(path, O_PATH | O_CLOEXEC);
+
+		if (fd >= 0)
+			return fd;
+	}
+	snprintf(errbuf, cap, "%s: %s (it is a part of %s, and stays beside it: install both)",
+	    n > 0 ? path : "/proc/self/exe", strerror(errno), owner);
+	return -1;
+}
+
+enum tv_err
+helper_monitor_start(const struct helper_monitor_conf *conf, int *fd, char *errbuf, size_t cap)
+{
+	struct monitor m = { .conf = conf, .level = conf->log_level };
+	struct privdrop plan;
+	enum tv_err err = privdrop_plan(conf->user, NULL, false, &plan, errbuf, cap);
+	int pair[2];
+	char ready;
+
+	if (err != TV_OK)
+		return err;
+	if (conf->grouped && plan.switches) {
+		plan.grouped = true;
+		plan.group_gid = conf->group;
+	}
+	if ((m.program = open_program(conf->program, conf->owner, errbuf, cap)) < 0)
+		return TV_ESYS;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+		snprintf(errbuf, cap, "socketpair: %s", strerror(errno));
+		close(m.program);
+		return TV_ESYS;
+	}
+	m.fd = pair[1];
+	pid_t pid = fork();
+	if (pid == 0)
+		monitor_main(&m, &plan);
+	close(pair[1]);
+	close(m.program);
+	if (pid > 0 && recv(pair[0], &ready, 1, 0) == 1) {
+		*fd = pair[0];
+		return TV_OK;
+	}
+	snprintf(errbuf, cap, "the process that is to start %s did not come up%s%s", conf->program,
+	    pid < 0 ? ": " : "", pid < 0 ? strerror(errno) : "");
+	close(pair[0]);
+	return TV_ESYS;
+}
+
+void
+helper_monitor_log(int monitor, int level)
+{
+	uint8_t byte = (uint8_t)(LEVEL + level);
+
+	(void)send(monitor, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+enum tv_err
+helper_monitor_spawn(int monitor, unsigned which, int *fd)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	uint8_t kind = (uint8_t)which;
+	struct iovec iov = { &kind, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+	    .msg_controllen = sizeof(control) };
+	int pair[2], saved;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
+		return TV_ESYS;
+	memset(&control, 0, sizeof(control));
+	control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
+	    .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(&control.head), &pair[1], sizeof(int));
+	ssize_t n = sendmsg(monitor, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	saved = errno;
+	close(pair[1]);
+	if (n == 1) {
+		*fd = pair[0];
+		return TV_OK;
+	}
+	close(pair[0]);
+	errno = saved;
+	return saved == EPIPE || saved == ECONNRESET || saved == ENOTCONN ? TV_ECLOSED : TV_ESYS;
+}

@@ -1,0 +1,50 @@
+/*
+ * Who starts processes for a daemon, again and again, when the daemon itself has given its privileges up: a process of a page of
+ * code, forked before the drop, that becomes the user of those processes at once.  It does what it is told over a socketpair, which
+ * is one thing: take a descriptor, and start one program with it.  It holds no key and reads nothing else; it ends with the daemon.
+ */
+#ifndef TV_COMMON_PROC_HELPER_MONITOR_H
+#define TV_COMMON_PROC_HELPER_MONITOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/base/err.h"
+
+#define HELPER_FD 3			/* in a process: its channel; its sockets follow */
+#define HELPER_KINDS_MAX 4
+#define HELPER_FIRST_MAX 2
+#define HELPER_CHILDREN_MAX 8		/* at once, whatever the daemon asks for */
+
+struct helper_monitor_conf {			/* borrowed until the start */
+	const char *owner;		/* the daemon, as its log has it */
+	const char *tag;		/* of lines in that log */
+	const char *user;		/* when started as root; else it stays who it is */
+	bool grouped;			/* when started as root: processes are in this group too */
+	gid_t group;
+	const char *program;		/* beside the daemon's own */
+	const char *title;		/* in the list of processes */
+	/* What may be started is decided here, for good: the arguments before LEVEL DESTINATION required|best-effort. */
+	struct {
+		bool may;
+		const char *first[HELPER_FIRST_MAX];	/* to the first NULL */
+	} kinds[HELPER_KINDS_MAX];
+	const char *last;		/* the argument behind them; NULL: none */
+	bool best_effort;		/* sandbox, as in cluster.conf */
+	int log_level, log_dest;	/* enum log_level, enum log_dest */
+	const int *sockets;		/* that each process gets, behind the channel */
+	unsigned socket_count;
+};
+
+/* With privileges, and before any key is read.  *fd: ours of the socketpair.  A sentence in errbuf. */
+enum tv_err helper_monitor_start(const struct helper_monitor_conf *conf, int *fd, char *errbuf, size_t cap);
+/* What it logs from now on; best effort. */
+void helper_monitor_log(int monitor, int level);
+/*
+ * A new process of a kind: *fd is its channel.  It may end at once, which closes the channel.  TV_ECLOSED: the monitor is gone;
+ * TV_ESYS with errno.
+ */
+enum tv_err helper_monitor_spawn(int monitor, unsigned kind, int *fd);
+
+#endif
