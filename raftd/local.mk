@@ -39,7 +39,7 @@ STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_
 noinst_LIBRARIES += raftd/liblogin.a
 raftd_liblogin_a_SOURCES = \
 	raftd/login/method_config.c raftd/login/method_config.h raftd/login/jwt.c raftd/login/jwt.h raftd/login/claims.c raftd/login/claims.h \
-	raftd/login/login.c raftd/login/login.h
+	raftd/login/login.c raftd/login/login.h raftd/login/jwks.c raftd/login/jwks.h raftd/login/issuers.c raftd/login/issuers.h
 raftd_liblogin_a_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS) $(JANSSON_CFLAGS)
 LOGIN_LIBS = raftd/liblogin.a common/libtvjson.a common/libtvcore.a $(JANSSON_LIBS) $(GNUTLS_LIBS) $(SODIUM_LIBS) $(PCRE2_LIBS) -lm
 
@@ -70,10 +70,16 @@ raftd_raftd_SOURCES = \
 	raftd/snapshot/export.c raftd/snapshot/export.h raftd/snapshot/import.c raftd/snapshot/import.h raftd/snapshot/import_leader.c raftd/snapshot/import_leader.h \
 	raftd/snapshot/op_snapshot.c raftd/snapshot/op_snapshot.h \
 	raftd/snapshot/snapshots.c raftd/snapshot/snapshots.h raftd/snapshot/snapshot_file.c raftd/snapshot/snapshot_file.h raftd/snapshot/snapshot_recv.c raftd/snapshot/snapshot_recv.h \
-	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/serve/op_login.c raftd/serve/op_login.h raftd/serve/op_judge.c raftd/serve/token_watch.c raftd/serve/token_watch.h raftd/serve/op_leader.c \
+	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/serve/op_login.c raftd/serve/op_login.h raftd/serve/op_method.c raftd/serve/key_fetch.c raftd/serve/key_fetch.h raftd/fetch/launch.h raftd/serve/op_judge.c raftd/serve/token_watch.c raftd/serve/token_watch.h raftd/serve/op_leader.c \
 	raftd/serve/info.c raftd/serve/info.h \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \
 	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h raftd/leader/strays.c raftd/leader/strays.h
 raftd_raftd_LDADD = raftd/libraftshell.a raftd/liblogin.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvjson.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) $(JANSSON_LIBS) $(GNUTLS_LIBS) -lpthread -lm
+
+# raftd-fetch, the program of "raftd: fetch": it alone of raftd needs libcurl.
+sbin_PROGRAMS += raftd/raftd-fetch
+raftd_raftd_fetch_SOURCES = raftd/fetch/main.c raftd/fetch/get.c raftd/fetch/get.h raftd/fetch/launch.h
+raftd_raftd_fetch_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS) $(JANSSON_CFLAGS)
+raftd_raftd_fetch_LDADD = raftd/liblogin.a common/libtvjson.a $(RT_LIBS) $(JANSSON_LIBS) $(CURL_LIBS) $(GNUTLS_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += raftd/README.md raftd/core/README.md

@@ -34,6 +34,7 @@
 #include "raftd/request/request.h"
 #include "raftd/serve/clients.h"
 #include "raftd/serve/info.h"
+#include "raftd/serve/key_fetch.h"
 #include "raftd/serve/rpcd_watch.h"
 #include "raftd/serve/token_watch.h"
 #include "raftd/snapshot/export.h"
@@ -117,6 +118,7 @@ raftd_open(struct daemon_spec *spec, char *errbuf, size_t cap)
 	struct raftd *d = spec->ctx;
 	enum tv_err err;
 
+	key_fetch_open(d);
 	err = load_psks(d, errbuf, cap);
 	if (err == TV_OK)
 		err = bind_sockets(d, errbuf, cap);
@@ -234,11 +236,13 @@ begin(struct raftd *d, struct raft *core)
 	d->gossip = gossip_new(d, &gossip_hooks);
 	d->token_watch = token_watch_new(d);
 	d->requests = requests_new(d);
+	d->key_fetch = key_fetch_new(d);
 	d->info = info_new(d);
 	d->clients = clients_new(d);
 	if (d->exports == NULL || d->import == NULL || d->import_leader == NULL || d->autopilot == NULL ||
 	    d->recover == NULL || d->leader == NULL || d->members == NULL || d->rpcd_watch == NULL || d->rpcd_peers == NULL ||
-	    d->snapshots == NULL || d->gossip == NULL || d->token_watch == NULL || d->requests == NULL || d->info == NULL || d->clients == NULL || d->loop_time == NULL ||
+	    d->snapshots == NULL || d->gossip == NULL || d->token_watch == NULL || d->requests == NULL || d->key_fetch == NULL || d->info == NULL ||
+	    d->clients == NULL || d->loop_time == NULL ||
 	    engine_start(d->engine) != TV_OK)
 		return TV_ENOMEM;
 	d->bootstrap = bootstrap_new(d);
@@ -335,6 +339,7 @@ raftd_reload(struct daemon_spec *spec)
 
 	if (d->start.status == START_DONE)
 		fsm_session_limits(d->fsm, d->conf.session_ttl_min.ns, d->conf.session_ttl_max.ns);
+	key_fetch_reload(d);
 }
 
 /* Up to where the log must reach: exact, after an end in order. */
@@ -382,6 +387,7 @@ raftd_stop(struct daemon_spec *spec)
 	worker_stop(d->worker);
 	jobs_stop(d->files);
 	statethread_stop(d->state);
+	key_fetch_free(d->key_fetch);	/* who waits is told, with its channel still there */
 	clients_free(d->clients);
 	info_free(d->info);
 	token_watch_free(d->token_watch);
@@ -412,6 +418,8 @@ raftd_stop(struct daemon_spec *spec)
 		(void)close(d->link_fd);
 	if (d->socket_fd >= 0)
 		(void)close(d->socket_fd);
+	if (d->fetch_fd >= 0)
+		(void)close(d->fetch_fd);
 	jobs_free(d->files);
 	server_keys_wipe(&d->keys);
 }
@@ -433,7 +441,7 @@ int
 main(int argc, char **argv)
 {
 	struct worker worker = { 0 };
-	struct raftd d = { .worker = &worker, .link_fd = -1, .socket_fd = -1, .notices = { .burst = 1, .period = MONO_S(60) } };
+	struct raftd d = { .worker = &worker, .link_fd = -1, .socket_fd = -1, .fetch_fd = -1, .notices = { .burst = 1, .period = MONO_S(60) } };
 	struct daemon_spec spec = {
 		.name = "raftd", .user = "_raftd", .servers_only = true,
 		.socket_users = { "_rpcd" }, .socket_group = "_rpcd", .asks_gossipd = true,

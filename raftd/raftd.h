@@ -52,6 +52,7 @@ struct raftd {
 		struct mono since, took;	/* took: until the state was open */
 	} start;
 	int link_fd, socket_fd;		/* bound before privileges go; -1 once handed on */
+	int fetch_fd;			/* channel to who starts "raftd: fetch"; -1: nobody does */
 	struct server_keys keys;	/* keys.raft: psks of raft links; NULL: links in clear */
 	ev_async relieved;		/* what waits for the disk has become less */
 	bool stopping;
@@ -83,6 +84,7 @@ struct raftd {
 	struct rpcd_peers *rpcd_peers;	/* do the other servers' rpcds answer? */
 	struct bootstrap *bootstrap;	/* bootstrap */
 	struct token_watch *token_watch;	/* blocking queries whose tokens may change */
+	struct key_fetch *key_fetch;	/* keys of those who vouch for logins */
 	struct requests *requests;	/* of rpcd, until they are answered */
 	struct info *info;		/* what this server tells about itself */
 	struct clients *clients;	/* rpcd */

@@ -132,6 +132,9 @@
 	/* Who wrote here may ask for it at once: what is kept may not know it yet. */ \
 	M(62, DNS_WROTE, "rpcd: dns", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
 	\
+	/* Between raftd and a process that fetches one set of keys, both of one build: there is no HELLO. */ \
+	M(63, FETCH, "raftd: fetch", "raftd", MSG_TEXT, REC(msg_fetch), MSG_LARGE, REC(msg_fetched)) \
+	\
 	/* The first frame in both directions.  `version` is the lowest one that the sender speaks. */ \
 	M(64, RAFT_HELLO, "8300", "both", MSG_SMALL, REC(msg_raft_hello), MSG_SMALL, REC(msg_raft_hello)) \
 	/* A message of the Raft core, raftd/core/wire.h.  id 0. */ \

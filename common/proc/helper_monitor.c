@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/proc/helper_monitor.h"
 #include "common/proc/privdrop.h"
@@ -23,10 +24,15 @@
 #define LEVEL 0x10			/* a message beyond: no kind, but a level of the log */
 #define ARGS_MAX (HELPER_FIRST_MAX + 6)
 
+struct child {
+	pid_t pid;			/* 0: the place is free */
+	struct mono until;
+};
+
 struct monitor {
 	const struct helper_monitor_conf *conf;
 	int fd, program, level;
-	unsigned children;
+	struct child children[HELPER_CHILDREN_MAX];
 	int sockets[SOCKETS_MAX];
 };
 
@@ -75,12 +81,25 @@ on_child(int signum)
 	(void)signum;
 }
 
+static struct child *
+find_child(struct monitor *m, pid_t pid)
+{
+	for (unsigned i = 0; i < HELPER_CHILDREN_MAX; i++)
+		if (m->children[i].pid == pid)
+			return &m->children[i];
+	return NULL;
+}
+
 static void
 reap(struct monitor *m)
 {
 	int status;
 
-	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0; m->children--) {
+	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+		struct child *c = find_child(m, pid);
+
+		if (c != NULL)
+			c->pid = 0;
 		if (WIFSIGNALED(status))
 			log_warn(m->conf->tag, "%s (process %d) was killed by signal %d", m->conf->program, (int)pid,
 			    WTERMSIG(status));
@@ -93,14 +112,17 @@ reap(struct monitor *m)
 static void
 spawn(struct monitor *m, uint8_t kind, int fd)
 {
-	if (kind < HELPER_KINDS_MAX && m->conf->kinds[kind].may && m->children < HELPER_CHILDREN_MAX) {
+	struct child *c = find_child(m, 0);
+
+	if (kind < HELPER_KINDS_MAX && m->conf->kinds[kind].may && c != NULL) {
 		pid_t pid = fork();
 
 		if (pid == 0)
 			become(m, kind, fd);
 		if (pid < 0)
 			log_warn(m->conf->tag, "cannot start %s: %s", m->conf->program, strerror(errno));
-		m->children += pid > 0;
+		c->pid = pid > 0 ? pid : 0;
+		c->until = m->conf->life_s == 0 ? MONO_NEVER : mono_add(clock_mono(), MONO_S(m->conf->life_s));
 	}
 	close(fd);
 }
@@ -134,12 +156,39 @@ take(struct monitor *m)
 	return n > 0;
 }
 
+/*
+ * Ends those whose time is over, and says how long there is nothing to do; NULL: until something comes.  What a process that was taken
+ * over says of its end does not matter.
+ */
+static const struct timespec *
+end_old(struct monitor *m, struct timespec *left)
+{
+	struct mono now = clock_mono(), next = MONO_NEVER;
+
+	for (unsigned i = 0; i < HELPER_CHILDREN_MAX; i++) {
+		struct child *c = &m->children[i];
+
+		if (c->pid == 0)
+			continue;
+		if (!mono_before(now, c->until)) {
+			(void)kill(c->pid, SIGKILL);
+			c->until = MONO_NEVER;		/* it is reaped next */
+		}
+		next = mono_min(next, c->until);
+	}
+	if (next.ns == INT64_MAX)
+		return NULL;
+	*left = (struct timespec){ .tv_sec = (time_t)(mono_sub(next, now).ns / 1000000000), .tv_nsec = 999999999 };
+	return left;
+}
+
 /* Signals for the daemon, as those of a terminal, are no concern of this process: it ends with the daemon. */
 static _Noreturn void
 watch(struct monitor *m)
 {
 	const struct sigaction child = { .sa_handler = on_child };
 	struct pollfd p = { .fd = m->fd, .events = POLLIN };
+	struct timespec left;
 	sigset_t none, blocked;
 
 	sigemptyset(&none);
@@ -152,7 +201,7 @@ watch(struct monitor *m)
 	(void)signal(SIGTERM, SIG_IGN);
 	do {
 		p.revents = 0;
-		(void)ppoll(&p, 1, NULL, &none);
+		(void)ppoll(&p, 1, end_old(m, &left), &none);
 		reap(m);
 	} while (p.revents == 0 || take(m));
 	_exit(0);

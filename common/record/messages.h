@@ -42,6 +42,15 @@ RECORD(msg_check_put,
 RECORD(msg_check_drop, (U64, handle))
 RECORD(msg_check_result, (U64, handle), (STR, status), (STR, output))
 RECORD(msg_check_stats, (U64, runs), (U64, under_way), (U64, postponed), (U64, timed_out))
+RECORD(msg_fetch,
+	(BOOL, discovery),		/* it is the URL of an issuer, whose document says where its keys are */
+	(STR, url), (STR, ca),		/* ca: PEM of those who may vouch for the server; empty: those of the system */
+	(U64, timeout_ms))		/* for all of it */
+RECORD(msg_fetched_key, (STR, id), (BIN, der))
+RECORD(msg_fetched,
+	(STR, error),			/* empty: these are the keys */
+	(OBJS, keys, msg_fetched_key),
+	(U64, algorithms))		/* bits as in struct jwks: both processes are of one build */
 /* Names are lowered, and without a final dot; times in s unless they are durations. */
 RECORD(msg_dns_setup,
 	(STR, domain), (STR, alt_domain), (STR, datacenter),

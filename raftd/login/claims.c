@@ -1,6 +1,7 @@
 /* See claims.h.  What is said when a claim is wrong is what Consul says. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/text/json_text.h"
 #include "raftd/login/claims.h"
@@ -10,6 +11,9 @@
 #define LEEWAY_DEFAULT_S 150
 #define SKEW_DEFAULT_NS (60 * NS)
 #define WRONG "error validating claims: "
+#define ID_WRONG "error validating signature: oidc: "
+#define ID_EARLY_S 60			/* of an ID token that is not good yet; once it is over it is over */
+#define GOOGLE "https://accounts.google.com"
 #define POINTER_BYTES_MAX 1024
 
 /* -- times -- */
@@ -98,8 +102,9 @@ is_bound(const struct span_list *bound, json_t *audience)
 	return false;
 }
 
+/* strict: a token for somebody is not taken by who says nothing of whom it has to be for. */
 static const char *
-check_audience(const struct span_list *bound, json_t *aud)
+check_audience(const struct span_list *bound, json_t *aud, bool strict)
 {
 	size_t n = json_is_array(aud) ? json_array_size(aud) : json_is_string(aud);
 	bool found = false;
@@ -107,7 +112,7 @@ check_audience(const struct span_list *bound, json_t *aud)
 	if (aud != NULL && !json_is_null(aud) && !json_is_array(aud) && !json_is_string(aud))
 		return "aud claim is neither a text nor a list";
 	if (bound->n == 0)
-		return n == 0 ? NULL : "audience claim found in JWT but no audiences are bound";
+		return n == 0 || !strict ? NULL : "audience claim found in JWT but no audiences are bound";
 	for (size_t i = 0; i < n && !found; i++)
 		found = is_bound(bound, json_is_array(aud) ? json_array_get(aud, i) : aud);
 	return found ? NULL : "aud claim does not match any bound audience";
@@ -133,7 +138,80 @@ claims_check(const struct login_config *c, json_t *all, int64_t now, struct buf 
 	if (wrong == NULL)
 		wrong = check_times(c, &t, now);
 	if (wrong == NULL)
-		wrong = check_audience(&c->audiences, json_object_get(all, "aud"));
+		wrong = check_audience(&c->audiences, json_object_get(all, "aud"), true);
+	if (wrong != NULL)
+		buf_printf(why, WRONG "%s", wrong);
+	return wrong == NULL ? TV_OK : TV_EINVAL;
+}
+
+/* -- ID tokens -- */
+
+/* Google leaves the scheme out of its own name. */
+static bool
+is_issuer(struct span issuer, struct span is)
+{
+	return span_eq(issuer, is) || (span_eqs(issuer, GOOGLE) && span_eqs(is, GOOGLE + strlen("https://")));
+}
+
+/* As Go prints a time. */
+static void
+put_time(int64_t seconds, struct buf *out)
+{
+	time_t t = (time_t)seconds;
+	char text[64];
+	struct tm tm;
+
+	if (gmtime_r(&t, &tm) != NULL && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S +0000 UTC", &tm) > 0)
+		buf_puts(out, text);
+	else
+		buf_printf(out, "%lld", (long long)seconds);
+}
+
+static enum tv_err
+check_id_times(json_t *all, int64_t now, struct buf *why)
+{
+	struct times t;
+
+	if (!time_of(all, "nbf", &t.begins) || !time_of(all, "exp", &t.ends)) {
+		buf_puts(why, ID_WRONG "a time is no number of seconds");
+		return TV_EINVAL;
+	}
+	if (t.ends == 0) {
+		buf_puts(why, ID_WRONG "token is expired (Token Expiry: 0001-01-01 00:00:00 +0000 UTC)");
+		return TV_EINVAL;
+	}
+	if (!is_before(now > INT64_MIN ? now - 1 : now, t.ends)) {	/* it is good for all of that moment */
+		buf_puts(why, ID_WRONG "token is expired (Token Expiry: ");
+		put_time(t.ends, why);
+		buf_puts(why, ")");
+		return TV_EINVAL;
+	}
+	if (is_before(plus(now, ID_EARLY_S * NS), t.begins)) {
+		buf_puts(why, ID_WRONG "current time ");
+		put_time(now / NS, why);
+		buf_puts(why, " before the nbf (not before) time: ");
+		put_time(t.begins, why);
+		return TV_EINVAL;
+	}
+	return TV_OK;
+}
+
+enum tv_err
+claims_check_id_token(const struct login_config *c, json_t *all, int64_t now, struct buf *why)
+{
+	struct span is = span_of_text(json_object_get(all, "iss"));
+	const char *wrong;
+
+	if (!is_issuer(c->source.url, is)) {
+		buf_puts(why, ID_WRONG "id token issued by a different provider, expected ");
+		text_quote(c->source.url, why);
+		buf_puts(why, " got ");
+		text_quote(span_of(is.p, is.len > 256 ? 256 : is.len), why);
+		return TV_EINVAL;
+	}
+	if (check_id_times(all, now, why) != TV_OK)
+		return TV_EINVAL;
+	wrong = check_audience(&c->audiences, json_object_get(all, "aud"), false);
 	if (wrong != NULL)
 		buf_printf(why, WRONG "%s", wrong);
 	return wrong == NULL ? TV_OK : TV_EINVAL;

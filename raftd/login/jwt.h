@@ -22,17 +22,39 @@ struct jwt_key {
 	gnutls_pubkey_t pub;		/* owned */
 	gnutls_pk_algorithm_t algorithm;
 	gnutls_ecc_curve_t curve;	/* of GNUTLS_PK_ECDSA */
+	struct span id;			/* borrowed; empty: it has none */
+};
+
+/* What a token is looked at with. */
+struct jwt_trust {
+	const struct jwt_key *keys;
+	unsigned count;
+	bool by_id;			/* a token that names a key is good by keys of that name only */
+	uint32_t algorithms;		/* jwt_algorithm_bit() of those that are taken; 0: all */
+	const char *malformed;		/* what a sentence about a token that is none begins with */
+	const char *unsigned_text;	/* the sentence when no key has signed it */
 };
 
 /* From PEM: a public key (SubjectPublicKeyInfo) or a certificate.  TV_EFORMAT with a sentence; TV_ENOMEM. */
 enum tv_err jwt_key_parse(struct span pem, struct jwt_key *out, struct buf *why);
+/* The same from DER, a SubjectPublicKeyInfo. */
+enum tv_err jwt_key_from_der(struct span der, struct jwt_key *out, struct buf *why);
+/* The same from the numbers of an RSA key, and from a point of a curve (Ed25519: y is empty); big endian. */
+enum tv_err jwt_key_from_rsa(struct span n, struct span e, struct jwt_key *out, struct buf *why);
+enum tv_err jwt_key_from_point(gnutls_ecc_curve_t curve, struct span x, struct span y, struct jwt_key *out, struct buf *why);
 void jwt_key_free(struct jwt_key *k);
-/* May JWTSupportedAlgs name it? */
-bool jwt_algorithm_known(struct span name);
+/* One bit of its own for each algorithm that JWTSupportedAlgs may name; 0: none. */
+uint32_t jwt_algorithm_bit(struct span name);
+/* Base64url without padding (RFC 7515, appendix C); what stands for the same bytes in two ways is refused.  False: it is none. */
+bool jwt_base64(struct span in, struct buf *out);
+/* A JSON object and nothing behind it, of at most JWT_DEPTH_MAX levels, in which no name stands twice.  NULL: it is none. */
+json_t *jwt_object(struct span text);
 /*
  * The claims, an object that the caller owns.  TV_EINVAL with a sentence as the API shows it: it is none, or no key has signed
  * it; TV_ENOMEM.
  */
 enum tv_err jwt_verify(struct span token, const struct jwt_key *keys, unsigned count, json_t **claims, struct buf *why);
+/* The same by other rules.  *by_nobody, with TV_EINVAL: it is well-formed, and one more key could make it good. */
+enum tv_err jwt_verify_by(struct span token, const struct jwt_trust *trust, json_t **claims, bool *by_nobody, struct buf *why);
 
 #endif

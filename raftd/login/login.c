@@ -254,7 +254,7 @@ login_decide_claims(const struct login_ask *ask, const struct fsm_login_view *vi
 	out->Token.AuthMethod = m->Name;
 	out->Token.Local = !span_eqs(m->TokenLocality, "global");
 	out->Token.ExpirationTTL = m->MaxTokenTTL;
-	err = claims_check(config, all, ask->now, why);
+	err = config->source.discovery ? claims_check_id_token(config, all, ask->now, why) : claims_check(config, all, ask->now, why);
 	if (err == TV_OK)
 		err = claims_take(config, all, a, &claims, why);
 	if (err == TV_OK)
@@ -265,9 +265,43 @@ login_decide_claims(const struct login_ask *ask, const struct fsm_login_view *vi
 	return err;
 }
 
+/* By the keys of the method, or by those that were fetched; TV_EAGAIN as above. */
+static enum tv_err
+verify(const struct login_ask *ask, const struct login_config *config, json_t **all, struct login_need *need, struct buf *why)
+{
+	const bool discovery = config->source.discovery;
+	struct jwt_trust trust = {
+		.by_id = true,
+		.malformed = discovery ? "error validating signature: oidc: malformed jwt: " : "error verifying token: oidc: malformed jwt: ",
+		.unsigned_text = discovery ? "error validating signature: failed to verify signature: failed to verify id token signature" :
+		    "error verifying token: failed to verify id token signature",
+	};
+	bool by_nobody;
+	enum tv_err err;
+
+	if (config->source.url.len == 0)
+		return jwt_verify(ask->bearer, config->keys, config->key_count, all, why);
+	*need = (struct login_need){ .source = config->source };
+	if (ask->keys == NULL || !login_source_same(&ask->keys->source, &config->source)) {
+		/* Nobody is asked for the sake of what no key could make good. */
+		err = jwt_verify_by(ask->bearer, &trust, all, &by_nobody, why);
+		return by_nobody ? TV_EAGAIN : err;
+	}
+	trust.keys = ask->keys->jwks.keys;
+	trust.count = ask->keys->jwks.count;
+	if (discovery)
+		trust.algorithms = config->algorithms != 0 ? config->algorithms : ask->keys->jwks.algorithms != 0 ?
+		    ask->keys->jwks.algorithms : jwt_algorithm_bit(span_str("RS256"));
+	err = jwt_verify_by(ask->bearer, &trust, all, &by_nobody, why);
+	if (err != TV_EINVAL || !by_nobody)
+		return err;
+	need->after = ask->keys->serial;
+	return TV_EAGAIN;
+}
+
 enum tv_err
 login_decide(const struct login_ask *ask, const struct fsm_login_view *view, struct arena *a, struct acl_login *out,
-    struct buf *why)
+    struct login_need *need, struct buf *why)
 {
 	struct login_config config;
 	json_t *all = NULL;
@@ -280,7 +314,7 @@ login_decide(const struct login_ask *ask, const struct fsm_login_view *view, str
 	err = login_config_parse(view->method.Config, a, &config, why);
 	if (err != TV_OK)
 		return err;
-	err = jwt_verify(ask->bearer, config.keys, config.key_count, &all, why);
+	err = verify(ask, &config, &all, need, why);
 	if (err == TV_OK)
 		err = login_decide_claims(ask, view, &config, all, a, out, why);
 	json_decref(all);

@@ -1,9 +1,10 @@
-/* See config.h. */
+/* See method_config.h. */
 #include <stdlib.h>
 #include <strings.h>
 
 #include "common/record/schema_json.h"
 #include "common/text/json_text.h"
+#include "raftd/login/jwks.h"
 #include "raftd/login/method_config.h"
 
 #define ITEMS_MAX 256u			/* of a list or a mapping */
@@ -172,14 +173,45 @@ sort_out(struct parsing *p, json_t *all)
 	return n == 0 || refuse_unknown(p, unknown, n);
 }
 
-/* Where keys would have to be fetched, they are not: a server opens no connection for a client. */
 static bool
-check_sources(struct parsing *p, unsigned keys)
+check_authorities(struct parsing *p, enum field f, struct span pem)
 {
-	static const struct { enum field url, cert; } fetched[] = {
+	const gnutls_datum_t text = { (unsigned char *)(uintptr_t)pem.p, (unsigned)pem.len };
+	gnutls_x509_crt_t *list = NULL;
+	unsigned n = 0;
+	int ret = gnutls_x509_crt_list_import2(&list, &n, &text, GNUTLS_X509_FMT_PEM, 0);
+
+	for (unsigned i = 0; ret >= 0 && i < n; i++)
+		gnutls_x509_crt_deinit(list[i]);
+	if (ret >= 0)
+		gnutls_free(list);
+	if (ret >= 0 && n > 0)
+		return true;
+	buf_printf(p->why, "error checking %s: could not parse CA PEM value successfully", names[f]);
+	return refuse(p);
+}
+
+static bool
+check_url(struct parsing *p, enum field f, struct span url)
+{
+	struct buf what = BUF_INIT(256);
+	bool good = jwks_url_check(url, &what);
+
+	if (!good) {
+		buf_printf(p->why, "error checking %s: %s", names[f], buf_cstr(&what));
+		p->err = TV_EINVAL;
+	}
+	buf_done(&what);
+	return good;
+}
+
+static bool
+take_source(struct parsing *p, unsigned keys, struct login_source *out)
+{
+	static const struct { enum field url, ca; } fetched[] = {
 		{ F_JWKS_URL, F_JWKS_CERT }, { F_DISCOVERY_URL, F_DISCOVERY_CERT },
 	};
-	struct span urls[2], cert;
+	struct span urls[2], ca;
 	unsigned sources = keys > 0;
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -192,34 +224,38 @@ check_sources(struct parsing *p, unsigned keys)
 		return refuse(p);
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		if (!take_text(p, fetched[i].cert, &cert))
+		if (!take_text(p, fetched[i].ca, &ca))
 			return false;
-		if (cert.len > 0 && urls[i].len == 0) {
-			buf_printf(p->why, "'%s' should not be set unless '%s' is set", names[fetched[i].cert], names[fetched[i].url]);
+		if (ca.len > 0 && urls[i].len == 0) {
+			buf_printf(p->why, "'%s' should not be set unless '%s' is set", names[fetched[i].ca], names[fetched[i].url]);
 			return refuse(p);
 		}
-		if (urls[i].len > 0) {
-			buf_printf(p->why, "error checking %s: servers of Triumvir fetch nothing; give the keys as JWTValidationPubKeys",
-			    names[fetched[i].url]);
-			return refuse(p);
-		}
+		if (urls[i].len == 0)
+			continue;
+		if (!check_url(p, fetched[i].url, urls[i]) || (ca.len > 0 && !check_authorities(p, fetched[i].ca, ca)))
+			return false;
+		*out = (struct login_source){ .discovery = fetched[i].url == F_DISCOVERY_URL, .url = urls[i], .ca = ca };
 	}
 	return true;
 }
 
 static bool
-check_algorithms(struct parsing *p)
+take_algorithms(struct parsing *p, uint32_t *out)
 {
 	struct span_list list;
 
 	if (!take_list(p, F_ALGORITHMS, &list))
 		return false;
-	for (uint32_t i = 0; i < list.n; i++)
-		if (!jwt_algorithm_known(list.v[i])) {
+	for (uint32_t i = 0; i < list.n; i++) {
+		uint32_t bit = jwt_algorithm_bit(list.v[i]);
+
+		if (bit == 0) {
 			buf_printf(p->why, "Invalid supported algorithm: %.*s", (int)(list.v[i].len > 64 ? 64 : list.v[i].len),
 			    (const char *)list.v[i].p);
 			return refuse(p);
 		}
+		*out |= bit;
+	}
 	return true;
 }
 
@@ -246,6 +282,24 @@ take_keys(struct parsing *p, const struct span_list *pem, struct login_config *o
 	return p->err == TV_OK;
 }
 
+bool
+login_source_same(const struct login_source *a, const struct login_source *b)
+{
+	return a->discovery == b->discovery && span_eq(a->url, b->url) && span_eq(a->ca, b->ca);
+}
+
+const char *
+login_source_field(const struct login_source *s)
+{
+	return names[s->discovery ? F_DISCOVERY_URL : F_JWKS_URL];
+}
+
+const char *
+login_source_prefix(const struct login_source *s)
+{
+	return s->discovery ? "error validating signature: failed to verify signature: " : "error verifying token: ";
+}
+
 enum tv_err
 login_config_parse(struct span json, struct arena *a, struct login_config *out, struct buf *why)
 {
@@ -266,8 +320,8 @@ login_config_parse(struct span json, struct arena *a, struct login_config *out, 
 	}
 	if (sort_out(&p, all) && take_list(&p, F_KEYS, &keys) && take_ns(&p, F_EXPIRATION, &out->expiration_leeway) &&
 	    take_ns(&p, F_NOT_BEFORE, &out->not_before_leeway) && take_ns(&p, F_CLOCK_SKEW, &out->clock_skew_leeway) &&
-	    take_text(&p, F_ISSUER, &out->issuer) && take_list(&p, F_AUDIENCES, &out->audiences) && check_sources(&p, keys.n) &&
-	    check_algorithms(&p) && take_map(&p, F_VALUES, &out->values) && take_map(&p, F_LISTS, &out->lists))
+	    take_text(&p, F_ISSUER, &out->issuer) && take_list(&p, F_AUDIENCES, &out->audiences) && take_source(&p, keys.n, &out->source) &&
+	    take_algorithms(&p, &out->algorithms) && take_map(&p, F_VALUES, &out->values) && take_map(&p, F_LISTS, &out->lists))
 		(void)take_keys(&p, &keys, out);
 	json_decref(all);
 	if (p.err != TV_OK)

@@ -8,6 +8,13 @@
 
 #define LOGIN_KEYS_MAX 32u		/* of one method */
 
+/* Where the keys come from that are not in the method itself. */
+struct login_source {
+	bool discovery;			/* url is an issuer's, whose document says where its keys are */
+	struct span url;		/* empty: from nowhere else */
+	struct span ca;			/* PEM of those who may vouch for the server; empty: those of the system */
+};
+
 struct login_config {			/* texts are in the arena */
 	struct span_map values, lists;	/* ClaimMappings and ListClaimMappings: claim, name */
 	struct span_list audiences;
@@ -15,7 +22,15 @@ struct login_config {			/* texts are in the arena */
 	int64_t expiration_leeway, not_before_leeway, clock_skew_leeway;	/* ns, as given */
 	struct jwt_key keys[LOGIN_KEYS_MAX];
 	unsigned key_count;
+	struct login_source source;	/* then there are no keys here */
+	uint32_t algorithms;		/* of JWTSupportedAlgs: jwt_algorithm_bit(); 0: not given */
 };
+
+bool login_source_same(const struct login_source *a, const struct login_source *b);
+/* What a sentence about a failure to get keys begins with: of the method's field. */
+const char *login_source_field(const struct login_source *s);
+/* The same of a failure to verify a token with its keys. */
+const char *login_source_prefix(const struct login_source *s);
 
 /* TV_EINVAL with a sentence as the API shows it behind `Invalid Auth Method: `; TV_ENOMEM.  After either there is nothing to free. */
 enum tv_err login_config_parse(struct span json, struct arena *a, struct login_config *out, struct buf *why);

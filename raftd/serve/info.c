@@ -18,6 +18,7 @@
 #include "raftd/peers/links.h"
 #include "raftd/serve/clients.h"
 #include "raftd/serve/info.h"
+#include "raftd/serve/key_fetch.h"
 #include "raftd/snapshot/import.h"
 #include "raftd/snapshot/snapshots.h"
 
@@ -98,6 +99,7 @@ add_process(struct raftd *d, struct section *s)
 	add(s, "node_id", d->id.uuid);
 	add(s, "store_id", d->id.store_id);
 	clients_info(d->clients, add, s);
+	key_fetch_info(d->key_fetch, add, s);
 	add(s, "sandbox", sandbox_status());
 	add(s, "folders", daemon_folders());
 	snprintf(text, sizeof(text), "%u", d->fsm != NULL ? fsm_watch_count(d->fsm) : 0);

@@ -42,6 +42,8 @@ extern const struct request_op status_ops[], leader_ops[];	/* op_read.c, op_lead
 void op_not_leader(struct request *q);
 /* A write that got nowhere, or whose outcome is not known. */
 void op_write_failed(struct request *q, enum tv_err err, struct span text);
+/* Proposes a write as it is, and answers it when it is applied.  args: borrowed until return. */
+void op_propose(struct request *q, struct span args);
 /* Takes a write that deletes a tree of keys; done: of one that is a single entry.  False: it is one as others. */
 bool op_tree(struct request *q, struct span args, proposal_done *done);
 

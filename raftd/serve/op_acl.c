@@ -175,6 +175,6 @@ op_acl(struct request *q, struct span args)
 	else if (first)
 		bootstrap(q);
 	else
-		return false;
+		return q->op->code == OP_ACL_METHOD_SET && op_method(q, args);
 	return true;
 }

@@ -3,6 +3,9 @@
  * patterns take their time: the method and its rules, then the bearer token against them.  The token that comes of it is proposed,
  * and the entry checks that its method is still that one.
  *
+ * Where the method's keys are elsewhere, a look ends with what it lacks (struct login_need), and there is another one when that has
+ * come: without keys yet, with those that are known, with newer ones.
+ *
  * Whatever the asker sent of that token is dropped: rpcd has no say in this.
  */
 #include <stdlib.h>
@@ -12,16 +15,22 @@
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
 #include "raftd/login/login.h"
+#include "raftd/serve/key_fetch.h"
 #include "raftd/serve/op.h"
 #include "raftd/serve/op_login.h"
 
 #define ARGS_BYTES_MAX (1u << 20)	/* of a login's arguments; the bearer token is shorter by far */
+#define LOOKS_MAX 4u			/* at one login: a method may change meanwhile */
 
 struct login {
 	struct request *q;
 	struct read_wait wait;
 	struct buf args;		/* as they came */
 	struct arena a;			/* what was made of them */
+	struct key_set *keys;		/* to judge by; or NULL */
+	struct login_need need;		/* what the look lacked, if anything; in the arena */
+	struct key_wait keys_wait;
+	unsigned looks;
 	struct acl_login made;
 	char accessor[37];		/* of a logout */
 	enum tv_err err;
@@ -31,6 +40,7 @@ struct login {
 static void
 login_free(struct login *l)
 {
+	key_set_unref(l->keys);
 	buf_done(&l->args);
 	buf_done(&l->why);
 	arena_wipe(&l->a);
@@ -79,7 +89,8 @@ static enum tv_err
 judge_login(struct fsm *reader, struct login *l)
 {
 	struct acl_login ask = { .AuthMethod = SPAN_NONE };
-	struct login_ask how = { .datacenter = l->q->d->cluster.datacenter, .now = clock_wall_ns(), .role = role_of, .ctx = reader };
+	struct login_ask how = { .datacenter = l->q->d->cluster.datacenter, .now = clock_wall_ns(), .keys = l->keys,
+	    .role = role_of, .ctx = reader };
 	struct fsm_login_view view;
 	enum tv_err err = unpack(l, &acl_login_schema, &ask);
 
@@ -96,7 +107,7 @@ judge_login(struct fsm *reader, struct login *l)
 		return err;
 	how.bearer = ask.BearerToken;
 	how.meta = ask.Meta;
-	return login_decide(&how, &view, &l->a, &l->made, &l->why);
+	return login_decide(&how, &view, &l->a, &l->made, &l->need, &l->why);
 }
 
 static enum tv_err
@@ -125,6 +136,57 @@ look(struct fsm *reader, void *ctx)
 
 /* -- on the loop -- */
 
+static void looked(void *ctx);
+
+/* The server stops: another one may be asked. */
+static void
+given_up(void *ctx)
+{
+	refuse(ctx, TV_ENOTLEADER, SPAN_NONE);
+}
+
+static void
+look_at(struct login *l)
+{
+	enum tv_err err;
+
+	arena_wipe(&l->a);
+	arena_reset(&l->a);
+	buf_reset(&l->why);
+	l->need = (struct login_need){ .after = 0 };
+	l->looks++;
+	err = statethread_call_or(l->q->d->state, look, looked, given_up, l);
+	if (err != TV_OK)
+		refuse(l, err, SPAN_NONE);
+}
+
+static void
+on_keys(struct key_wait *w, enum tv_err err, struct span text)
+{
+	struct login *l = (struct login *)((char *)w - offsetof(struct login, keys_wait));
+
+	if (err == TV_OK) {
+		key_set_unref(l->keys);
+		l->keys = w->keys;
+		look_at(l);
+	} else if (err == TV_ENOENT) {
+		refuse(l, TV_EINVAL, buf_span(&l->why));
+	} else if (err == TV_EUNREACH) {
+		buf_reset(&l->why);
+		buf_printf(&l->why, "%sfetching keys %.*s", login_source_prefix(&l->need.source), (int)text.len, (const char *)text.p);
+		refuse(l, TV_EINVAL, buf_span(&l->why));
+	} else {
+		refuse(l, err, text);
+	}
+}
+
+/* Once in a while it is not decided by what is known yet. */
+static bool
+lacks_keys(const struct login *l)
+{
+	return l->err == TV_EAGAIN && l->need.source.url.len > 0 && l->looks < LOOKS_MAX;
+}
+
 static void
 on_applied(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 {
@@ -148,8 +210,13 @@ looked(void *ctx)
 	struct span text = SPAN_NONE;
 	enum tv_err err = l->err;
 
+	if (lacks_keys(l)) {
+		key_fetch_get(q->d->key_fetch, &l->need.source, l->need.after > 0 ? ISSUER_NEWER : ISSUER_ANY, l->need.after,
+		    &l->keys_wait);
+		return;
+	}
 	if (err != TV_OK) {
-		refuse(l, err, buf_span(&l->why));
+		refuse(l, err == TV_EAGAIN && l->why.len > 0 ? TV_EINVAL : err, buf_span(&l->why));
 		return;
 	}
 	if (q->op->code == OP_ACL_LOGIN)
@@ -165,13 +232,6 @@ looked(void *ctx)
 		login_free(l);
 }
 
-/* The server stops: another one may be asked. */
-static void
-given_up(void *ctx)
-{
-	refuse(ctx, TV_ENOTLEADER, SPAN_NONE);
-}
-
 static void
 on_confirmed(struct read_wait *w, enum tv_err err)
 {
@@ -180,8 +240,8 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 	if (err == TV_OK && !engine_is_leader(l->q->d->engine))
 		err = TV_ENOTLEADER;
 	if (err == TV_OK)
-		err = statethread_call_or(l->q->d->state, look, looked, given_up, l);
-	if (err != TV_OK)
+		look_at(l);
+	else
 		refuse(l, err, SPAN_NONE);
 }
 
@@ -205,5 +265,6 @@ op_login(struct request *q, struct span args)
 		return;
 	}
 	l->wait.done = on_confirmed;
+	l->keys_wait.done = on_keys;
 	engine_read(q->d->engine, &l->wait);
 }

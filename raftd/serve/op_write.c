@@ -62,16 +62,21 @@ code_of(struct request *q, struct span args)
 }
 
 void
-op_write(struct request *q, struct span args)
+op_propose(struct request *q, struct span args)
 {
 	struct span text;
 	enum tv_err err;
 
-	q->writing = true;
-	if (op_tree(q, args, on_done) || op_acl(q, args))
-		return;
 	q->write.done = on_done;
 	err = propose_args(q->d, &q->write, code_of(q, args), args, request_arena(q), &text);
 	if (err != TV_OK)
 		op_write_failed(q, err, text);
+}
+
+void
+op_write(struct request *q, struct span args)
+{
+	q->writing = true;
+	if (!op_tree(q, args, on_done) && !op_acl(q, args))
+		op_propose(q, args);
 }

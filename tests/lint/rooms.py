@@ -21,7 +21,7 @@ ROOMS = {
                 "gossipd/core/swim/broadcast", "gossipd/core/serf/ring", "gossipd/core/serf/intent.h"),
                 ("gossipd/core/swim.h", "gossipd/core/state.h", "gossipd/core/base"), "gossipd/core/swim/", "gossipd/core/serf/",
                 "gossipd/core/", "gossipd/"],
-    "raftd": ["raftd/core/", "raftd/store/bdb/", "raftd/store/", "raftd/fsm/", "raftd/login/", "raftd/opts", "raftd/raftd", "raftd/disk/",
+    "raftd": ["raftd/core/", "raftd/store/bdb/", "raftd/store/", "raftd/fsm/", "raftd/login/", "raftd/fetch/", "raftd/opts", "raftd/raftd", "raftd/disk/",
               "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
               "raftd/members/", "raftd/serve/", "raftd/opening", "raftd/main"],
     "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/audit/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/", "rpcd/agent/", "rpcd/api/",

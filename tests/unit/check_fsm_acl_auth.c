@@ -184,6 +184,7 @@ decided(const char *name, const char *claims, const char *meta, struct acl_login
 	    .ctx = k.f };
 	struct acl_login_body body = { .AuthMethod = SPAN_NONE };
 	struct buf why = BUF_INIT(16384);
+	struct login_need need;
 	struct fsm_login_view view;
 	enum tv_err err = fsm_acl_login_method(k.f, span_str(name), &k.a, &view);
 
@@ -191,7 +192,7 @@ decided(const char *name, const char *claims, const char *meta, struct acl_login
 		parse(&acl_login_body_schema, TEXT("{\"Meta\":%s}", meta), &body);
 	ask.meta = body.Meta;
 	if (err == TV_OK)
-		err = login_decide(&ask, &view, &k.a, out, &why);
+		err = login_decide(&ask, &view, &k.a, out, &need, &why);
 	if (text != NULL)
 		*text = str(buf_span(&why));
 	ck_assert((err == TV_OK || err == TV_ENOENT || err == TV_EDISABLED) == (why.len == 0));

@@ -1,0 +1,24 @@
+/* One document over HTTP, with libcurl. */
+#ifndef TV_RAFTD_FETCH_GET_H
+#define TV_RAFTD_FETCH_GET_H
+
+#include "common/base/buf.h"
+#include "common/base/err.h"
+#include "common/base/mono.h"
+
+#define GET_REDIRECTS_MAX 3L
+
+struct get_conf {
+	const char *ca;			/* path of PEM of those who may vouch for servers, and nobody else; NULL: those of the system */
+	struct mono until;
+};
+
+/* Before the walls: libraries read their files.  False: they cannot be used. */
+bool get_init(void);
+/*
+ * Appends to body, up to its cap.  TV_EUNREACH with a sentence: nobody answers, not with status 200, too long or too much, who answers
+ * cannot prove who it is, or leads from https to http.
+ */
+enum tv_err get_url(const char *url, const struct get_conf *conf, struct buf *body, struct buf *why);
+
+#endif

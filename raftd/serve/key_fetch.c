@@ -1,0 +1,353 @@
+/* See key_fetch.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/chan.h"
+#include "common/net/msg.h"
+#include "common/proc/helper_monitor.h"
+#include "raftd/fetch/launch.h"
+#include "raftd/serve/key_fetch.h"
+
+#define TAG "fetch"
+#define FETCHES_MAX HELPER_CHILDREN_MAX
+#define WAITING_MAX 128u		/* for all issuers */
+#define WAITING_ISSUER_MAX 64u		/* for one */
+#define ANSWER_MEMORY (4u << 20)
+#define GRACE_S 2.			/* beyond the time that the process has */
+#define NOT_STARTED "raftd-fetch did not start with raftd; its log has the reason"
+
+TAILQ_HEAD(waits, key_wait);
+
+struct fetch {
+	TAILQ_ENTRY(fetch) link;
+	struct key_fetch *all;
+	struct issuer *issuer;		/* held */
+	struct waits waits;
+	struct chan *chan;
+	ev_timer timer;
+};
+
+struct key_fetch {
+	struct raftd *d;
+	struct issuers *issuers;
+	TAILQ_HEAD(, fetch) fetches;
+	unsigned running, waiting;
+	uint64_t begun, failed;
+	struct log_limit failures;
+	struct mono ended;		/* the latest one */
+	char last[ISSUER_WHY_BYTES];	/* what came of it; "" before the first */
+};
+
+/* -- what came of one -- */
+
+static void
+tell(struct key_wait *w, enum tv_err err, struct key_set *keys, const char *text)
+{
+	w->keys = err == TV_OK ? key_set_ref(keys) : NULL;
+	w->done(w, err, span_str(text));
+}
+
+/* Its answer, or the sentence that is in the issuer by now. */
+static void
+conclude(struct fetch *f, enum tv_err err, const char *text)
+{
+	struct key_fetch *k = f->all;
+	struct issuer *i = f->issuer;
+	bool serves = err == TV_EUNREACH && issuer_serves(i, clock_mono());
+	struct key_wait *w;
+
+	TAILQ_REMOVE(&k->fetches, f, link);
+	k->running--;
+	ev_timer_stop(k->d->loop, &f->timer);
+	chan_free(f->chan);
+	while ((w = TAILQ_FIRST(&f->waits)) != NULL) {
+		TAILQ_REMOVE(&f->waits, w, link);
+		k->waiting--;
+		if (w->want == ISSUER_ANY && serves)
+			tell(w, TV_OK, issuer_keys(i), "");
+		else
+			tell(w, err, issuer_keys(i), text);
+	}
+	issuer_release(i);
+	free(f);
+}
+
+static void
+note(struct key_fetch *k, const char *text)
+{
+	k->ended = clock_mono();
+	snprintf(k->last, sizeof(k->last), "%s", text);
+}
+
+static void
+end_failed(struct fetch *f, struct span why)
+{
+	struct key_fetch *k = f->all;
+	char text[ISSUER_WHY_BYTES];
+
+	(void)log_safe(why, text, sizeof(text));
+	k->failed++;
+	note(k, text);
+	if (log_allow(&k->failures, TAG))
+		log_warn(TAG, "keys for logins could not be fetched: %s", text);
+	issuer_failed(f->issuer, text);
+	conclude(f, TV_EUNREACH, text);
+}
+
+static void
+end_fetched(struct fetch *f, struct jwks *keys)
+{
+	char text[ISSUER_WHY_BYTES], url[256];
+	unsigned n = keys->count;
+
+	if (issuer_fetched(f->issuer, keys, clock_mono()) != TV_OK) {
+		end_failed(f, span_str(tv_strerror(TV_ENOMEM)));
+		return;
+	}
+	snprintf(text, sizeof(text), "%s: %u key%s", log_safe(issuer_source(f->issuer)->url, url, sizeof(url)), n, n == 1 ? "" : "s");
+	note(f->all, text);
+	log_debug(TAG, "%s", text);
+	conclude(f, TV_OK, "");
+}
+
+/* -- from the process: it may say of these keys what it wants, and nothing else -- */
+
+static enum tv_err
+on_frame(void *ctx, struct chan *c, const struct frame *frame)
+{
+	struct fetch *f = ctx;
+	struct arena a = ARENA_INIT(ANSWER_MEMORY);
+	struct buf why = BUF_INIT(512);
+	struct msg_fetched m = { .error = SPAN_NONE };
+	struct jwks keys;
+	enum tv_err err = TV_EFORMAT;
+
+	(void)c;
+	if (frame->type == MSG_FETCH && (frame->flags & FRAME_REPLY))
+		err = msg_read(&msg_fetched_schema, frame->body, &a, &m);
+	if (err == TV_OK && m.error.len == 0 && (err = jwks_take(&m, &keys, &why)) == TV_OK)
+		end_fetched(f, &keys);
+	else if (err == TV_OK)
+		end_failed(f, m.error);
+	buf_done(&why);
+	arena_done(&a);
+	return err;		/* else on_close() ends it */
+}
+
+static void
+on_close(void *ctx, struct chan *c, enum tv_err why)
+{
+	struct fetch *f = ctx;
+
+	(void)c;
+	(void)why;
+	f->chan = NULL;
+	end_failed(f, span_str("the process that was to fetch them has ended without an answer"));
+}
+
+/* It is killed soon, by who has started it. */
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int events)
+{
+	(void)loop;
+	(void)events;
+	end_failed(w->data, span_str("the process that was to fetch them does not answer"));
+}
+
+/* -- the beginning of one -- */
+
+/* A sentence if it cannot be. */
+static const char *
+start(struct fetch *f)
+{
+	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
+	struct raftd *d = f->all->d;
+	const struct login_source *s = issuer_source(f->issuer);
+	int fd;
+	enum tv_err err;
+
+	if (d->fetch_fd < 0)
+		return NOT_STARTED;
+	err = helper_monitor_spawn(d->fetch_fd, 0, &fd);
+	if (err != TV_OK)
+		return err == TV_ECLOSED ? "the process that starts raftd-fetch has ended; restart raftd" : strerror(errno);
+	f->chan = chan_new(fd, &(struct chan_conf){
+		.loop = d->loop, .events = &events, .ctx = f, .name = FETCH_TITLE, .body_max = MSG_LARGE, .out_max = 2 * MSG_TEXT,
+	});
+	if (f->chan == NULL)
+		return tv_strerror(TV_ENOMEM);
+	err = chan_send_record(f->chan, MSG_FETCH, 1, &msg_fetch_schema,
+	    &(struct msg_fetch){ s->discovery, s->url, s->ca, FETCH_MS });
+	return err == TV_OK ? NULL : tv_strerror(err);
+}
+
+static struct fetch *
+fetch_new(struct key_fetch *k, struct issuer *i)
+{
+	struct fetch *f = calloc(1, sizeof(*f));
+
+	if (f == NULL)
+		return NULL;
+	f->all = k;
+	f->issuer = i;
+	TAILQ_INIT(&f->waits);
+	ev_timer_init(&f->timer, on_timer, FETCH_MS / 1e3 + GRACE_S, 0.);
+	f->timer.data = f;
+	issuer_hold(i);
+	issuer_began(i, clock_mono());
+	TAILQ_INSERT_TAIL(&k->fetches, f, link);
+	k->running++;
+	k->begun++;
+	return f;
+}
+
+static void
+join(struct fetch *f, struct key_wait *w)
+{
+	TAILQ_INSERT_TAIL(&f->waits, w, link);
+	f->all->waiting++;
+}
+
+static void
+begin(struct key_fetch *k, struct issuer *i, struct key_wait *w)
+{
+	struct fetch *f = fetch_new(k, i);
+	const char *why;
+
+	if (f == NULL) {
+		tell(w, TV_ENOMEM, NULL, "");
+		return;
+	}
+	join(f, w);
+	if ((why = start(f)) != NULL)
+		end_failed(f, span_str(why));
+	else
+		ev_timer_start(k->d->loop, &f->timer);
+}
+
+static struct fetch *
+fetch_of(struct key_fetch *k, const struct issuer *i)
+{
+	struct fetch *f;
+
+	TAILQ_FOREACH(f, &k->fetches, link)
+		if (f->issuer == i)
+			return f;
+	return NULL;
+}
+
+static bool
+is_full(const struct key_fetch *k, const struct fetch *f)
+{
+	const struct key_wait *w;
+	unsigned n = 0;
+
+	if (f != NULL)
+		TAILQ_FOREACH(w, &f->waits, link)
+			n++;
+	return k->waiting >= WAITING_MAX || n >= WAITING_ISSUER_MAX || (f == NULL && k->running >= FETCHES_MAX);
+}
+
+void
+key_fetch_get(struct key_fetch *k, const struct login_source *source, enum issuer_want want, uint64_t after, struct key_wait *w)
+{
+	struct mono now = clock_mono();
+	struct issuer *i = issuers_find(k->issuers, source, now);
+	enum issuer_say say = i == NULL ? ISSUER_WAIT : issuer_ask(i, want, after, now);
+	struct fetch *f = i == NULL ? NULL : fetch_of(k, i);
+
+	w->want = want;
+	if (say == ISSUER_HAVE)
+		tell(w, TV_OK, issuer_keys(i), "");
+	else if (say == ISSUER_REFUSE && want == ISSUER_NEWER)
+		tell(w, TV_ENOENT, NULL, "");
+	else if (say == ISSUER_REFUSE)
+		tell(w, TV_EUNREACH, NULL, issuer_why(i));
+	else if (i == NULL || is_full(k, f))
+		tell(w, TV_EAGAIN, NULL, "too many wait for keys of issuers; try again");
+	else if (f != NULL)
+		join(f, w);
+	else
+		begin(k, i, w);
+}
+
+/* -- all of them -- */
+
+static int
+own_log_level(const struct raftd *d)
+{
+	return log_enabled(LOG_LVL_DEBUG) ? LOG_LVL_DEBUG : d->cluster.log_level;
+}
+
+void
+key_fetch_reload(struct raftd *d)
+{
+	if (d->fetch_fd >= 0)
+		helper_monitor_log(d->fetch_fd, own_log_level(d));
+}
+
+void
+key_fetch_open(struct raftd *d)
+{
+	char errbuf[512] = "";
+	struct helper_monitor_conf conf = {
+		.owner = "raftd", .tag = TAG, .user = FETCH_USER, .program = FETCH_PROGRAM, .title = FETCH_TITLE,
+		.kinds = { { .may = true } }, .life_s = FETCH_LIFE_S, .best_effort = d->cluster.sandbox != 0,
+		.log_dest = d->cluster.log_to, .log_level = own_log_level(d),
+	};
+
+	if (helper_monitor_start(&conf, &d->fetch_fd, errbuf, sizeof(errbuf)) == TV_OK)
+		return;
+	d->fetch_fd = -1;
+	log_warn(TAG, "%s. Without it no keys are fetched for logins (JWKSURL and OIDCDiscoveryURL of auth methods); all else works", errbuf);
+}
+
+struct key_fetch *
+key_fetch_new(struct raftd *d)
+{
+	struct key_fetch *k = calloc(1, sizeof(*k));
+
+	if (k == NULL || (k->issuers = issuers_new()) == NULL) {
+		free(k);
+		return NULL;
+	}
+	k->d = d;
+	k->failures = (struct log_limit){ .burst = 5, .period = MONO_S(60) };
+	TAILQ_INIT(&k->fetches);
+	return k;
+}
+
+void
+key_fetch_free(struct key_fetch *k)
+{
+	if (k == NULL)
+		return;
+	while (!TAILQ_EMPTY(&k->fetches))
+		conclude(TAILQ_FIRST(&k->fetches), TV_ENOTLEADER, "");
+	issuers_free(k->issuers);
+	free(k);
+}
+
+void
+key_fetch_info(const struct key_fetch *k, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	const struct { const char *name; uint64_t value; } lines[] = {
+		{ "key_fetch_failures", k->failed }, { "key_fetch_waiting", k->waiting }, { "key_fetches", k->begun },
+		{ "key_sets", issuers_count(k->issuers) },
+	};
+	char text[ISSUER_WHY_BYTES + 64];
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
+		fn(ctx, lines[i].name, text);
+	}
+	if (k->last[0] == '\0')
+		return;
+	snprintf(text, sizeof(text), "%lld s ago: %s", (long long)(mono_ms(mono_sub(clock_mono(), k->ended)) / 1000), k->last);
+	fn(ctx, "key_fetch_last", text);
+}
