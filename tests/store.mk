@@ -6,7 +6,7 @@ FSM_TESTS = tests/unit/check_fsm_kv tests/unit/check_fsm_session tests/unit/chec
 	tests/unit/check_fsm_snapshot tests/unit/check_fsm_crash tests/unit/check_store_log tests/unit/check_fsm_coordinate \
 	tests/unit/check_fsm_autopilot tests/unit/check_restore tests/unit/check_fsm_flush tests/unit/check_fsm_compact \
 	tests/unit/check_fsm_tables tests/unit/check_fsm_group tests/unit/check_fsm_threads tests/unit/check_fsm_txn \
-	tests/unit/check_fsm_query tests/unit/check_fsm_acl tests/unit/check_fsm_acl_repl tests/unit/check_fsm_acl_auth tests/unit/check_jwt tests/unit/check_fsm_may tests/unit/check_fsm_address
+	tests/unit/check_fsm_query tests/unit/check_fsm_acl tests/unit/check_fsm_acl_repl tests/unit/check_fsm_acl_auth tests/unit/check_jwt tests/unit/check_jwks tests/unit/check_fsm_may tests/unit/check_fsm_address
 check_PROGRAMS += $(FSM_TESTS)
 TESTS += $(FSM_TESTS)
 tests_unit_check_fsm_kv_SOURCES = tests/unit/check_fsm_kv.c $(FSM_KIT)
@@ -49,6 +49,9 @@ tests_unit_check_fsm_acl_auth_LDADD = raftd/liblogin.a common/libtvjson.a $(FSM_
 tests_unit_check_jwt_SOURCES = tests/unit/check_jwt.c tests/unit/jwt_kit.h
 tests_unit_check_jwt_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
 tests_unit_check_jwt_LDADD = $(LOGIN_LIBS) $(CHECK_LIBS)
+tests_unit_check_jwks_SOURCES = tests/unit/check_jwks.c tests/unit/jwt_kit.h
+tests_unit_check_jwks_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
+tests_unit_check_jwks_LDADD = $(LOGIN_LIBS) $(CHECK_LIBS)
 tests_unit_check_fsm_threads_SOURCES = tests/unit/check_fsm_threads.c tests/sim/fsm_batch.h $(FSM_KIT)
 tests_unit_check_fsm_threads_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_tables_SOURCES = tests/unit/check_fsm_tables.c $(FSM_KIT)
@@ -79,6 +82,12 @@ FUZZ_REPLAYS += tests/fuzz/replay_jwt
 tests_fuzz_replay_jwt_SOURCES = tests/fuzz/fuzz_jwt.c tests/fuzz/replay.c
 tests_fuzz_replay_jwt_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
 tests_fuzz_replay_jwt_LDADD = $(LOGIN_LIBS)
+
+# What issuers publish, and what the process that has read it says.
+FUZZ_REPLAYS += tests/fuzz/replay_jwks
+tests_fuzz_replay_jwks_SOURCES = tests/fuzz/fuzz_jwks.c tests/fuzz/replay.c
+tests_fuzz_replay_jwks_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
+tests_fuzz_replay_jwks_LDADD = $(LOGIN_LIBS)
 
 # Transactions, from the body to the state.
 FUZZ_REPLAYS += tests/fuzz/replay_txn

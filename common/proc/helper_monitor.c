@@ -157,8 +157,8 @@ take(struct monitor *m)
 }
 
 /*
- * Ends those whose time is over, and says how long there is nothing to do; NULL: until something comes.  What a process that was taken
- * over says of its end does not matter.
+ * Ends those whose time is over, and says how long there is nothing to do; NULL: until something comes.  None of them
+ * is asked: it may have been taken over.
  */
 static const struct timespec *
 end_old(struct monitor *m, struct timespec *left)

@@ -1,7 +1,8 @@
 /*
- * Who starts processes for a daemon, again and again, when the daemon itself has given its privileges up: a process of a page of
- * code, forked before the drop, that becomes the user of those processes at once.  It does what it is told over a socketpair, which
- * is one thing: take a descriptor, and start one program with it.  It holds no key and reads nothing else; it ends with the daemon.
+ * Who starts processes for a daemon, again and again, when the daemon itself has given its privileges up: a process of
+ * a few pages of code, forked before the drop, that becomes the user of those processes at once.  It does what it is
+ * told over a socketpair, which is one thing: take a descriptor, and start one program with it.  It holds no key and
+ * reads nothing else; it ends with the daemon.
  */
 #ifndef TV_COMMON_PROC_HELPER_MONITOR_H
 #define TV_COMMON_PROC_HELPER_MONITOR_H
@@ -25,7 +26,7 @@ struct helper_monitor_conf {			/* borrowed until the start */
 	gid_t group;
 	const char *program;		/* beside the daemon's own */
 	const char *title;		/* in the list of processes */
-	/* What may be started is decided here, for good: the arguments before LEVEL DESTINATION required|best-effort. */
+	/* Decided here, for good: what may be started, its arguments before LEVEL DESTINATION required|best-effort. */
 	struct {
 		bool may;
 		const char *first[HELPER_FIRST_MAX];	/* to the first NULL */
@@ -33,7 +34,7 @@ struct helper_monitor_conf {			/* borrowed until the start */
 	const char *last;		/* the argument behind them; NULL: none */
 	bool best_effort;		/* sandbox, as in cluster.conf */
 	int log_level, log_dest;	/* enum log_level, enum log_dest */
-	unsigned life_s;		/* after so many seconds a process is killed; 0: it may live as long as the daemon */
+	unsigned life_s;		/* after so many seconds a process is killed; 0: never */
 	const int *sockets;		/* that each process gets, behind the channel */
 	unsigned socket_count;
 };
@@ -43,8 +44,8 @@ enum tv_err helper_monitor_start(const struct helper_monitor_conf *conf, int *fd
 /* What it logs from now on; best effort. */
 void helper_monitor_log(int monitor, int level);
 /*
- * A new process of a kind: *fd is its channel.  It may end at once, which closes the channel.  TV_ECLOSED: the monitor is gone;
- * TV_ESYS with errno.
+ * A new process of a kind: *fd is its channel.  It may end at once, which closes the channel.  TV_ECLOSED: the monitor
+ * is gone; TV_ESYS with errno.
  */
 enum tv_err helper_monitor_spawn(int monitor, unsigned kind, int *fd);
 

@@ -359,7 +359,7 @@ refuse_algorithm(uint32_t taken, struct span got, struct buf *why)
 {
 	bool first = true;
 
-	buf_puts(why, "oidc: id token signed with unsupported algorithm, expected [");
+	buf_puts(why, "error validating signature: oidc: id token signed with unsupported algorithm, expected [");
 	for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
 		if (taken & bit_of(&algorithms[i])) {
 			buf_printf(why, "%s\"%s\"", first ? "" : " ", algorithms[i].name);

@@ -35,9 +35,10 @@ check_monitor_start(const struct check_monitor_conf *conf, int *fd, char *errbuf
 	char udp[12], tcp[12];
 	struct helper_monitor_conf m = {
 		.owner = "rpcd", .tag = TAG, .user = conf->user, .best_effort = conf->best_effort,
-		.program = conf->program == NULL ? PROGRAM : conf->program, .title = conf->title == NULL ? TITLE : conf->title,
-		.last = sockets > 0 ? NULL : conf->docker_socket,
-		.log_level = conf->log_level, .log_dest = conf->log_dest, .sockets = conf->sockets, .socket_count = sockets,
+		.program = conf->program == NULL ? PROGRAM : conf->program,
+		.title = conf->title == NULL ? TITLE : conf->title, .last = sockets > 0 ? NULL : conf->docker_socket,
+		.log_level = conf->log_level, .log_dest = conf->log_dest,
+		.sockets = conf->sockets, .socket_count = sockets,
 	};
 
 	_Static_assert((int)CHECK_ROLES <= HELPER_KINDS_MAX, "a kind for each role");

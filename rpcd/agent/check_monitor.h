@@ -1,6 +1,6 @@
 /*
- * Who starts "rpcd: check", again and again, when rpcd itself has given its privileges up: a monitor (common/proc/helper_monitor.h) that
- * becomes the user _check.  "rpcd: dns" has one of its own, as the user _dns.
+ * Who starts "rpcd: check", again and again, when rpcd itself has given its privileges up: a monitor
+ * (common/proc/helper_monitor.h) that becomes the user _check.  "rpcd: dns" has one of its own, as the user _dns.
  */
 #ifndef TV_RPCD_AGENT_CHECK_MONITOR_H
 #define TV_RPCD_AGENT_CHECK_MONITOR_H
