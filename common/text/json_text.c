@@ -147,7 +147,7 @@ json_quote(struct span text, struct buf *out)
 void
 text_quote(struct span text, struct buf *out)
 {
-	const uint8_t *p = text.p, *end = text.p + text.len;
+	const uint8_t *p = text.p, *end = text.len == 0 ? p : p + text.len;	/* which may be NULL */
 	size_t wide;
 
 	buf_u8(out, '"');

@@ -3,13 +3,17 @@
 gone; and what strangers can make us ask of them."""
 import os
 import pwd
+import shutil
+import socket
 import sys
+import tempfile
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from aclkit import ON, auth, formed  # noqa: E402
-from cluster import CALM, Cluster, main  # noqa: E402
+from cluster import BUILD, CALM, Cluster, main, skip  # noqa: E402
+from inject import inside, missing  # noqa: E402
 from issuer import Issuer, Key, authority  # noqa: E402
 from waiting import AGAIN, wait_for  # noqa: E402
 
@@ -253,4 +257,59 @@ def test_an_issuer_that_hangs():
         t.join()
 
 
-main(test_keys_of_an_issuer, test_methods_that_are_refused, test_discovery, test_an_issuer_that_hangs)
+def test_walls():
+    """From inside of it: the process that reads what issuers say may make connections to them, and nothing else."""
+    if missing() is not None:
+        skip(missing())
+    with Cluster("127.60.215") as c, Issuer(c.dir) as issuer:
+        servers = c.servers(1, **ON)
+        acl, leader = formed(c, servers)
+        issuer.hangs("/keys")
+        t = threading.Thread(target=lambda: set_method(acl, {"JWKSURL": issuer.url + "/keys", "JWKSCACert": issuer.ca}))
+        t.start()
+        pid = wait_for("a process that fetches", lambda: issuer.asked and fetchers())[0]
+        raftd, uid = leader.pid("raftd"), pwd.getpwnam("_raftd").pw_uid
+
+        def c_open(path, flags=0):
+            return "openat", -100, path.encode() + b"\0", flags, 0o600
+
+        tries = {
+            "open raftd's folder": c_open(leader.data + "/raftd"),
+            "open the server key": c_open(c.keys + "/server.key"),
+            "open /etc/passwd": c_open("/etc/passwd"),
+            "write a file": c_open("/tmp/tv-fetch-%d" % os.getpid(), os.O_WRONLY | os.O_CREAT),
+            "write where certificates are": c_open("/etc/ssl/tv-fetch", os.O_WRONLY | os.O_CREAT),
+            "run a program": ("execve", b"/bin/true\0", 0, 0),
+            "fork": ("fork",),
+            "vfork": ("vfork",),
+            "trace raftd": ("ptrace", 16, raftd, 0, 0),
+            "signal raftd": ("kill", raftd, 9),
+            "become root": ("setuid", 0),
+            "become raftd": ("setresuid", uid, uid, uid),
+            "open a unix socket": ("socket", socket.AF_UNIX, socket.SOCK_STREAM, 0),
+            "open a raw socket": ("socket", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW),
+            "open a packet socket": ("socket", socket.AF_PACKET, socket.SOCK_RAW, 0),
+        }
+        failed = [n for n, result in zip(tries, inside(pid, *tries.values())) if result >= 0]
+        assert not failed, "raftd: fetch may: " + "; ".join(failed)
+        assert sorted(os.listdir("/proc/%d/fd" % pid), key=int)[:3] == ["0", "1", "2"]
+        open_files = {os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid)}
+        assert not any(f.startswith((leader.data, c.keys)) for f in open_files), open_files
+        t.join()
+
+
+def test_without_the_program():
+    """A server that has no raftd-fetch, or no user for it, serves all but such methods, and says so."""
+    with tempfile.TemporaryDirectory(prefix="tv-", dir="/var/tmp") as alone:
+        os.chmod(alone, 0o755)
+        for name in ("ctl/clusterctl", "gossipd/gossipd", "raftd/raftd", "rpcd/rpcd", "rpcd/rpcd-check", "rpcd/rpcd-dns"):
+            os.makedirs(os.path.dirname(os.path.join(alone, name)), exist_ok=True)
+            shutil.copy(os.path.join(BUILD, name), os.path.join(alone, name))
+        with Cluster("127.60.216", build=alone) as c:
+            acl, leader = formed(c, c.servers(1, **ON))
+            refused(set_method(acl, {"JWKSURL": "http://127.0.0.1:1/"}), "error checking JWKSURL: raftd-fetch did not start with raftd")
+            assert "[WARN] fetch: " in leader.log("raftd") and "raftd-fetch" in leader.log("raftd")
+
+
+main(test_keys_of_an_issuer, test_methods_that_are_refused, test_discovery, test_an_issuer_that_hangs, test_walls,
+     test_without_the_program)

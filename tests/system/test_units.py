@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import issuer  # noqa: E402
 import netns  # noqa: E402
 import unitwalls  # noqa: E402
 from cluster import DAEMONS, TOP, main, skip  # noqa: E402
@@ -265,6 +266,64 @@ def test_walls_of_debian_12():
             assert w.process.wait(timeout=PATIENCE) == 0, "%s: status %d\n%s" % (w.daemon, w.process.returncode, w.log())
 
 
+ISSUER = """
+import http.server, json, sys, threading, urllib.error, urllib.request
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"keys":[]}')
+
+def ask(method, path, body=None, token=""):
+    r = urllib.request.Request("http://127.0.0.1:8500" + path, json.dumps(body).encode(), {"X-Consul-Token": token}, method=method)
+    try:
+        with urllib.request.urlopen(r) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+
+issuer = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=issuer.serve_forever, daemon=True).start()
+status, first = ask("PUT", "/v1/acl/bootstrap")
+token = json.loads(first)["SecretID"] if status == 200 else ""
+for scheme, host in (("http", "127.0.0.1"), ("http", "localhost"), ("https", "localhost"), ("http", "no-such-host.invalid")):
+    url = "%s://%s:%d/keys" % (scheme, host, issuer.server_address[1])
+    config = {"JWKSURL": url, "JWKSCACert": sys.argv[1]}
+    print(json.dumps(ask("PUT", "/v1/acl/auth-method", {"Name": "m", "Type": "jwt", "Config": config}, token)))
+"""
+
+
+def keys_are_fetched(m):
+    """By the process that raftd has for it: by address and by name, in the clear and by TLS, which gets as far as to find none."""
+    with open(issuer.authority(m.lab.dir)[0], encoding="utf-8") as f:
+        ca = f.read()
+
+    def asked():
+        told = [json.loads(line) for line in m.ok("python3", "-c", ISSUER, ca).splitlines()]
+        return told if told[0][0] != 403 and told[0][0] != 401 else None
+    by_address, by_name, sealed, unknown = wait_for("access control", asked)
+    assert by_address[0] == 200 and by_name[0] == 200, (by_address, by_name)
+    assert sealed[0] == 500 and "SSL" in sealed[1], sealed
+    assert unknown[0] == 500 and "no-such-host.invalid" in unknown[1] and "resolve" in unknown[1], unknown
+
+
+def test_keys_of_issuers():
+    """Under systemd, and behind the walls that Debian 12's puts up."""
+    with lab() as l:
+        one, two = l.machine("10.9.6.1"), l.machine("10.9.6.2", init=("/usr/bin/sleep", "infinity"))
+        for m in one, two:
+            install(m, True, **{"acl.enabled": True})
+        start(one, *DAEMONS)
+        keys_are_fetched(one)
+        one.ok("systemctl", "stop", "triumvir.target")
+        assert one.show("raftd", "Result")["Result"] == "success", one.journal("-u", "raftd", tail=20)
+        bring_walls(two)
+        for w in [Walled(two, d) for d in DAEMONS]:
+            wait_for("%s runs" % w.daemon, w.runs)
+        keys_are_fetched(two)
+
+
 def test_address_comes_late():
     """At boot the network may be later than we are: with `bind`, with the default, for the API."""
     with lab() as l:
@@ -367,5 +426,5 @@ def test_data_elsewhere():
 
 if __name__ == "__main__":
     netns.enter(mounts=True)
-    main(test_server_and_client, test_folder_moved_away, test_walls_of_debian_12, test_address_comes_late, test_starts_without_limit, test_port_53,
-         test_data_elsewhere)
+    main(test_server_and_client, test_folder_moved_away, test_walls_of_debian_12, test_keys_of_issuers, test_address_comes_late,
+         test_starts_without_limit, test_port_53, test_data_elsewhere)
