@@ -4,6 +4,7 @@ gone; and what strangers can make us ask of them."""
 import os
 import pwd
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -257,6 +258,51 @@ def test_an_issuer_that_hangs():
         t.join()
 
 
+def test_who_does_not_wait():
+    """rpcd dies while logins and methods wait for keys; and a process that is frozen is given up, and killed."""
+    with Cluster("127.60.217") as c, Issuer(c.dir) as issuer:
+        servers = c.servers(1, **ON)
+        acl, leader = formed(c, servers)
+        key = Key(c.dir, "one")
+        issuer.publish(key)
+        config = {"JWKSURL": issuer.url + "/keys", "JWKSCACert": issuer.ca}
+        set_method(acl, config).ok(200)
+        with_rule(acl)
+        leader.stop("raftd")
+        leader.start("raftd")
+        wait_for("it leads", lambda: acl.http("GET", "/v1/kv/a").status == 404)
+        issuer.hangs("/keys")
+
+        def ask(what, *args):
+            try:
+                answers.append(what(*args))
+            except OSError:
+                pass                        # its rpcd has died
+        answers = []
+        asking = [threading.Thread(target=ask, args=(login, leader, token(key))) for _ in range(4)]
+        asking.append(threading.Thread(target=ask, args=(set_method, acl, config)))
+        for t in asking:
+            t.start()
+        wait_for("all wait", lambda: figures(acl, leader)["key_fetch_waiting"] == "5")
+        pid = leader.pid("raftd")
+        leader.kill("rpcd")
+        for t in asking:
+            t.join()
+        leader.start("rpcd")
+        wait_for("nobody waits", lambda: figures(acl, leader)["key_fetch_waiting"] == "0")
+        assert leader.pid("raftd") == pid and not answers, answers
+        # Frozen: raftd does not wait for it, and it does not stay.
+        t = threading.Thread(target=ask, args=(set_method, acl, config))
+        t.start()
+        os.kill(wait_for("a process that fetches", fetchers)[0], signal.SIGSTOP)
+        t.join()
+        refused(answers[0], "the process that was to fetch them does not answer")
+        wait_for("it was killed", lambda: not fetchers())
+        issuer.publish(key)
+        set_method(acl, config).ok(200)
+        login(leader, token(key)).ok(200)
+
+
 def test_walls():
     """From inside of it: the process that reads what issuers say may make connections to them, and nothing else."""
     if missing() is not None:
@@ -311,5 +357,5 @@ def test_without_the_program():
             assert "[WARN] fetch: " in leader.log("raftd") and "raftd-fetch" in leader.log("raftd")
 
 
-main(test_keys_of_an_issuer, test_methods_that_are_refused, test_discovery, test_an_issuer_that_hangs, test_walls,
-     test_without_the_program)
+main(test_keys_of_an_issuer, test_methods_that_are_refused, test_discovery, test_an_issuer_that_hangs, test_who_does_not_wait,
+     test_walls, test_without_the_program)
