@@ -485,7 +485,8 @@ def test_for_developers():
     expect(2, '"[::1]" is neither', "dev", "--bind", "[::1]")
     with tempfile.TemporaryDirectory(prefix="tv-", dir="/var/tmp") as where:
         os.chmod(where, 0o755)          # started by root it runs as nobody
-        for name in ("ctl/clusterctl", "gossipd/gossipd", "raftd/raftd", "rpcd/rpcd", "rpcd/rpcd-check", "rpcd/rpcd-dns"):
+        for name in ("ctl/clusterctl", "gossipd/gossipd", "raftd/raftd", "raftd/raftd-fetch", "rpcd/rpcd", "rpcd/rpcd-check",
+                     "rpcd/rpcd-dns"):
             shutil.copy(os.path.join(BUILD, name), where)
         address = moved("127.60.56") + ".1"
         runs_for_developers(where, address, address + ":8500", [])
