@@ -204,6 +204,9 @@ watch(struct monitor *m)
 		(void)ppoll(&p, 1, end_old(m, &left), &none);
 		reap(m);
 	} while (p.revents == 0 || take(m));
+	for (unsigned i = 0; i < HELPER_CHILDREN_MAX; i++)
+		if (m->conf->life_s > 0 && m->children[i].pid > 0)
+			(void)kill(m->children[i].pid, SIGKILL);	/* others end with their channels, when they have tidied up */
 	_exit(0);
 }
 

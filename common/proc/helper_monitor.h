@@ -34,7 +34,7 @@ struct helper_monitor_conf {			/* borrowed until the start */
 	const char *last;		/* the argument behind them; NULL: none */
 	bool best_effort;		/* sandbox, as in cluster.conf */
 	int log_level, log_dest;	/* enum log_level, enum log_dest */
-	unsigned life_s;		/* after so many seconds a process is killed; 0: never */
+	unsigned life_s;		/* so old, or with the daemon, a process is killed; 0: never */
 	const int *sockets;		/* that each process gets, behind the channel */
 	unsigned socket_count;
 };
