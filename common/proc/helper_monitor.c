@@ -206,7 +206,7 @@ watch(struct monitor *m)
 	} while (p.revents == 0 || take(m));
 	for (unsigned i = 0; i < HELPER_CHILDREN_MAX; i++)
 		if (m->conf->life_s > 0 && m->children[i].pid > 0)
-			(void)kill(m->children[i].pid, SIGKILL);	/* others end with their channels, when they have tidied up */
+			(void)kill(m->children[i].pid, SIGKILL);	/* others end with their channels */
 	_exit(0);
 }
 
