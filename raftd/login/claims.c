@@ -150,7 +150,7 @@ claims_check(const struct login_config *c, json_t *all, int64_t now, struct buf 
 static bool
 is_issuer(struct span issuer, struct span is)
 {
-	return span_eq(issuer, is) || (span_eqs(issuer, GOOGLE) && span_eqs(is, GOOGLE + strlen("https://")));
+	return span_eq(issuer, is) || (span_eqs(issuer, GOOGLE) && span_eqs(is, &GOOGLE[sizeof("https://") - 1]));
 }
 
 /* As Go prints a time. */

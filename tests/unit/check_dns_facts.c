@@ -22,7 +22,7 @@ hash(const void *bytes, size_t n)
 static void
 begin(size_t bytes_max, unsigned entries_max)
 {
-	table = (struct facts){ .conf = { bytes_max, entries_max, hash } };
+	table = (struct facts){ .conf = { .bytes_max = bytes_max, .entries_max = entries_max, .hash = hash } };
 	ck_assert(facts_open(&table));
 }
 

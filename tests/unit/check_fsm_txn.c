@@ -69,7 +69,7 @@ just_read(const char *json)
 }
 
 /* A text that lives in the arena of the kit. */
-static const char *
+static const char *__attribute__((format(printf, 1, 2)))
 fmt(const char *form, ...)
 {
 	struct buf b = BUF_INIT(1u << 20);
