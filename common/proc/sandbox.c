@@ -46,6 +46,20 @@ sandbox_port(struct sandbox_policy *p, uint16_t port)
 	p->connect_ports[p->connect_port_count++] = port;
 }
 
+void
+sandbox_internet(struct sandbox_policy *p)
+{
+	static const char *const files[SANDBOX_INTERNET_PATHS] = {
+		"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
+		"/etc/services", "/run/systemd/resolve", "/etc/ssl", "/usr/lib/ssl", "/usr/share/ca-certificates",
+		"/usr/local/share/ca-certificates", "/etc/pki", "/sys/devices/system/cpu/online",
+	};
+
+	p->inet = p->udp = p->connect_any = p->threads = true;
+	for (unsigned i = 0; i < SANDBOX_INTERNET_PATHS; i++)
+		sandbox_path(p, files[i], SANDBOX_READ);
+}
+
 /* Threads of this process; 1 when /proc is not there to ask. */
 static unsigned
 thread_count(void)

@@ -55,6 +55,12 @@ struct sandbox_policy {
 void sandbox_path(struct sandbox_policy *p, const char *path, enum sandbox_access access);
 void sandbox_port(struct sandbox_policy *p, uint16_t port);
 /*
+ * For who asks strangers anywhere, by name and behind TLS: sockets and threads, and to read, the hosts file, what DNS
+ * and the order of both need, and the system's certificates.  Adds SANDBOX_INTERNET_PATHS paths.
+ */
+#define SANDBOX_INTERNET_PATHS 13
+void sandbox_internet(struct sandbox_policy *p);
+/*
  * Locks the calling process for good.  best_effort: parts that the kernel lacks are logged and left out;
  * else TV_EPERM with a sentence that names the part and the setting that overrides (sandbox = "best-effort").
  * Required are seccomp and Landlock's file rules (Linux 5.13); rules for truncate (6.2), port rules (6.7)
