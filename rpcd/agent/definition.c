@@ -326,6 +326,20 @@ fill_check(const struct check_def *d, struct arena *a, struct local_record *out,
 	return status;
 }
 
+/* Of the id that the check has in the end, whether it was given or follows from a name. */
+static unsigned
+id_refused(struct span id, char why[DEFINITION_TEXT_MAX])
+{
+	if (id.len > NAME_BYTES_MAX)
+		return refuse(why, 400, "Check ID is longer than 1024 bytes");
+	if (!check_id_reserved(id))
+		return 0;
+	snprintf(why, DEFINITION_TEXT_MAX, "Check ID \"%.*s\" is reserved: serfHealth is the cluster's, "
+	    NODE_MAINTENANCE " and " SERVICE_MAINTENANCE "* come with the endpoints for maintenance",
+	    (int)(id.len < 256 ? id.len : 256), (const char *)id.p);
+	return 400;
+}
+
 unsigned
 definition_check(const struct check_def *d, struct arena *a, struct local_record *out,
     char why[DEFINITION_TEXT_MAX])
@@ -338,8 +352,9 @@ definition_check(const struct check_def *d, struct arena *a, struct local_record
 		return refuse(why, 400, "Missing check name");
 	if (d->Status.len > 0 && !is_status(d->Status))
 		return refuse(why, 400, "Bad check status");
-	if (out->check.CheckID.len > NAME_BYTES_MAX)
-		return refuse(why, 400, "Check ID is longer than 1024 bytes");
+	unsigned refused = id_refused(out->check.CheckID, why);
+	if (refused != 0)
+		return refused;
 	if (d->Token.len > OP_NAME_BYTES_MAX)
 		return refuse(why, 400, "Token is longer than 255 bytes");
 	unsigned kind = check_kind(d, why);
@@ -514,9 +529,7 @@ service_check(const struct service_def *d, const struct check_def *c, unsigned i
 		rec->check.Name = arena_printf(a, "Service '%.*s' check", (int)d->Name.len, (const char *)d->Name.p);
 	if (rec->check.CheckID.p == NULL || rec->check.Name.p == NULL)
 		return refuse(why, 500, tv_strerror(TV_ENOMEM));
-	if (rec->check.CheckID.len > NAME_BYTES_MAX)
-		return refuse(why, 400, "Check ID is longer than 1024 bytes");
-	return 0;
+	return id_refused(rec->check.CheckID, why);
 }
 
 static unsigned

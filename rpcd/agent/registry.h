@@ -11,6 +11,9 @@
 #ifndef TV_RPCD_AGENT_REGISTRY_H
 #define TV_RPCD_AGENT_REGISTRY_H
 
+#include <string.h>
+#include <strings.h>
+
 #include "common/base/mono.h"
 #include "common/record/ops.h"
 #include "common/record/records.h"
@@ -100,6 +103,31 @@ void *registry_user(const struct entry *e);
 typedef void registry_watch_fn(void *ctx, struct span service);
 void registry_watch(struct registry *r, registry_watch_fn *fn, void *ctx);
 
+/* Ids of checks: of maintenance, the second with a service's id behind it; of what the leader makes of each member. */
+#define NODE_MAINTENANCE "_node_maintenance"
+#define SERVICE_MAINTENANCE "_service_maintenance:"
+#define SERF_HEALTH "serfHealth"
+/*
+ * Is this id one of those?  In any case: the catalog compares ids without it.  No check that a client or a file defines
+ * may have one.
+ */
+static inline bool
+check_id_reserved(struct span id)
+{
+	static const struct { const char *text; bool whole; } ids[] = {
+		{ SERF_HEALTH, true }, { NODE_MAINTENANCE, true }, { SERVICE_MAINTENANCE, false },
+	};
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		size_t n = strlen(ids[i].text);
+
+		if ((ids[i].whole ? id.len == n : id.len >= n) &&
+		    strncasecmp((const char *)id.p, ids[i].text, n) == 0)
+			return true;
+	}
+	return false;
+}
+
 #define SIDECAR_SUFFIX "-sidecar-proxy"	/* of the id of a sidecar, behind that of its service */
 
 /*
@@ -141,6 +169,11 @@ void registry_define(struct registry *r, const struct registry_definition *v, ui
 enum tv_err registry_remove(struct registry *r, enum entry_kind kind, struct span id);
 /* NULL: not here.  Good until the entry is removed. */
 struct entry *registry_find(struct registry *r, enum entry_kind kind, struct span id);
+/*
+ * Another entry whose id differs from this one by case alone: the catalog compares ids without case, and can hold one
+ * of the two only.  NULL: there is none.
+ */
+struct entry *registry_alike(struct registry *r, enum entry_kind kind, struct span id);
 /* Sets status and output (cut after output_max bytes) of a check; saves within a second.  TV_EINVAL: no such status. */
 enum tv_err registry_update(struct entry *check, struct span status, struct span output);
 /* Spans are good until the next call of this registry.  False: no memory. */

@@ -162,7 +162,13 @@ read_check(json_t *v, struct arena *a, struct local_record *rec, char *why, size
 		    .Type = s.Type.len > 0 || s.File ? s.Type : span_str("ttl") },
 		    /* format 1 had no Type, and no other kind; a check of a file may have none */
 	};
-	return err == TV_OK && !entry_is_status(s.Status) ? TV_EFORMAT : err;
+	if (err == TV_OK && !entry_is_status(s.Status))
+		err = TV_EFORMAT;
+	/* Of a version that let clients choose these ids; maintenance has neither a TTL nor a run. */
+	if (err == TV_OK && check_id_reserved(s.CheckID) &&
+	    (s.TTL != 0 || s.Run.Kind.len > 0 || s.CheckID.p[0] != '_'))
+		err = TV_EPERM;
+	return err;
 }
 
 /* again: it may be there, and is another one now. */

@@ -5,14 +5,23 @@
 
 #define BUCKETS_MIN 64u
 
-/* FNV-1a from a start of our own: who chooses ids cannot choose buckets. */
+static uint8_t
+lower(uint8_t c)
+{
+	return c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c;
+}
+
+/*
+ * FNV-1a from a start of our own: clients, which choose ids, cannot choose buckets.  Spellings that differ by case
+ * alone share a bucket, see registry_alike().
+ */
 static uint32_t
 hash(const struct registry *r, unsigned salt, struct span text)
 {
 	uint64_t h = (r->conf.seed ^ UINT64_C(0xcbf29ce484222325)) + salt;
 
 	for (size_t i = 0; i < text.len; i++)
-		h = (h ^ text.p[i]) * UINT64_C(0x100000001b3);
+		h = (h ^ lower(text.p[i])) * UINT64_C(0x100000001b3);
 	return (uint32_t)(h ^ h >> 32);
 }
 
@@ -125,6 +134,26 @@ entry_find(struct registry *r, enum entry_kind kind, struct span id)
 	struct entry *e = bucket_of(&r->index[INDEX_ID], hash(r, 1 + kind, id))->first;
 
 	while (e != NULL && (e->kind != kind || !span_eq(e->id, id)))
+		e = e->at[INDEX_ID].next;
+	return e;
+}
+
+static bool
+same_but_case(struct span a, struct span b)
+{
+	bool same = a.len == b.len;
+
+	for (size_t i = 0; i < a.len && same; i++)
+		same = lower(a.p[i]) == lower(b.p[i]);
+	return same;
+}
+
+struct entry *
+registry_alike(struct registry *r, enum entry_kind kind, struct span id)
+{
+	struct entry *e = bucket_of(&r->index[INDEX_ID], hash(r, 1 + kind, id))->first;
+
+	while (e != NULL && (e->kind != kind || e->removed || span_eq(e->id, id) || !same_but_case(e->id, id)))
 		e = e->at[INDEX_ID].next;
 	return e;
 }

@@ -338,7 +338,7 @@ compare_one(struct registry *r, struct local_record *there)
 	struct span id = check ? there->check.CheckID : there->service.ID;
 	struct entry *e = entry_find(r, there->kind, id);
 
-	if (e == NULL && !span_eqs(id, check ? "serfHealth" : "consul"))
+	if (e == NULL && !span_eqs(id, check ? SERF_HEALTH : "consul"))
 		e = entry_add(r, there);	/* no memory: the next comparison finds it too */
 	if (e == NULL)
 		return;

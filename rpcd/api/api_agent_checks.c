@@ -64,14 +64,27 @@ may_write_check(struct request *r, struct span service)
 	return api_must_write(r, ACL_NODE, span_str(r->api->cluster->node_name));
 }
 
-/* The check of this id, if there is one; false: answered. */
-static bool
-may_change(struct request *r, struct span id)
+bool
+api_agent_may_change_check(struct request *r, struct span id)
 {
 	struct entry *e = api_is_free(r) ? NULL : registry_find(r->api->registry, ENTRY_CHECK, id);
 	struct local_record rec;
 
 	return e == NULL || !registry_get(e, &rec) || may_write_check(r, rec.check.ServiceName);
+}
+
+bool
+api_agent_id_is_free(struct request *r, enum entry_kind kind, struct span id)
+{
+	struct entry *e = registry_alike(r->api->registry, kind, id);
+	struct local_record rec;
+
+	if (e == NULL || !registry_get(e, &rec))
+		return true;
+	struct span there = kind == ENTRY_CHECK ? rec.check.CheckID : rec.service.ID;
+	answer_text(r, 400, "A %s with the ID \"%.*s\" is registered on this node, and IDs are compared without case",
+	    kind == ENTRY_CHECK ? "check" : "service", (int)there.len, (const char *)there.p);
+	return false;
 }
 
 /* The service that a new one is to belong to, and the one that has its id now. */
@@ -84,7 +97,8 @@ may_register(struct request *r, const struct local_record *rec)
 
 	if (api_is_free(r) || (rec->check.ServiceID.len > 0 && (e == NULL || !registry_get(e, &service))))
 		return true;		/* or it will be refused */
-	return may_write_check(r, e == NULL ? SPAN_NONE : service.service.Service) && may_change(r, rec->check.CheckID);
+	return may_write_check(r, e == NULL ? SPAN_NONE : service.service.Service) &&
+	    api_agent_may_change_check(r, rec->check.CheckID);
 }
 
 static void
@@ -102,7 +116,8 @@ run_register(struct request *r)
 		answer_text(r, status, "%s", why);
 		return;
 	}
-	if (!may_register(r, &rec) || !api_agent_may_run(r, &rec, 1))
+	if (!may_register(r, &rec) || !api_agent_id_is_free(r, ENTRY_CHECK, rec.check.CheckID) ||
+	    !api_agent_may_run(r, &rec, 1))
 		return;
 	audit_about(r, rec.check.CheckID);
 	enum tv_err err = registry_put(r->api->registry, &rec);
@@ -118,7 +133,7 @@ run_register(struct request *r)
 static void
 run_deregister(struct request *r)
 {
-	if (!may_change(r, r->rest))
+	if (!api_agent_may_change_check(r, r->rest))
 		return;
 	/* An unknown check is gone: that is success. */
 	(void)registry_remove(r->api->registry, ENTRY_CHECK, r->rest);
@@ -130,7 +145,7 @@ update(struct request *r, struct span status, struct span output)
 {
 	enum tv_err err;
 
-	if (!may_change(r, r->rest))
+	if (!api_agent_may_change_check(r, r->rest))
 		return;
 	err = checks_update(r->api->registry, r->rest, status, output);
 	if (err == TV_ENOENT)

@@ -90,6 +90,19 @@ may_register(struct request *r, const struct service *s)
 	    (!span_eqs(s->Kind, "connect-proxy") || api_must_write(r, ACL_SERVICE, stands_for)) && may_change(r, s->ID);
 }
 
+/* The same of a service with the checks that come with it: each as if it came alone. */
+static bool
+may_register_all(struct request *r, const struct service_records *v)
+{
+	if (!may_register(r, &v->service.service) || !api_agent_id_is_free(r, ENTRY_SERVICE, v->service.service.ID))
+		return false;
+	for (uint32_t i = 0; i < v->n; i++)
+		if (!api_agent_may_change_check(r, v->checks[i].check.CheckID) ||
+		    !api_agent_id_is_free(r, ENTRY_CHECK, v->checks[i].check.CheckID))
+			return false;
+	return api_agent_may_run(r, v->checks, v->n);
+}
+
 static void
 run_register(struct request *r)
 {
@@ -108,10 +121,7 @@ run_register(struct request *r)
 		answer_text(r, status, "%s", why);
 		return;
 	}
-	if (!may_register(r, &v.service.service) ||
-	    (d.Connect.has_sidecar && !may_register(r, &sidecar.service.service)))
-		return;
-	if (!api_agent_may_run(r, v.checks, v.n) || !api_agent_may_run(r, sidecar.checks, sidecar.n))
+	if (!may_register_all(r, &v) || (d.Connect.has_sidecar && !may_register_all(r, &sidecar)))
 		return;
 	audit_about(r, v.service.service.ID);
 	bool replace = is_asked(r, "replace-existing-checks");

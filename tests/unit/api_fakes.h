@@ -399,6 +399,13 @@ registry_find(struct registry *r, enum entry_kind kind, struct span id)
 	    span_eqs(id, "_service_maintenance:s2") ? (struct entry *)&fake : NULL;
 }
 
+struct entry *
+registry_alike(struct registry *r, enum entry_kind kind, struct span id)
+{
+	(void)r;
+	return kind == ENTRY_SERVICE && span_eqs(id, "S1") ? (struct entry *)&fake : NULL;
+}
+
 bool
 registry_get(const struct entry *e, struct local_record *out)
 {

@@ -262,10 +262,30 @@ START_TEST(too_long)
 }
 END_TEST
 
+/* Whoever registers it: these ids are of the cluster and of the endpoints for maintenance. */
+START_TEST(reserved_ids)
+{
+	static const char *const ids[] = { "serfHealth", "SerfHealth", "_node_maintenance", "_service_maintenance:w",
+	    "_SERVICE_MAINTENANCE:" };
+	static const char *const free_ids[] = { "serfHealth2", "serfHealt", "_node_maintenance:w", "_service_maintenance" };
+	char json[256];
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		snprintf(json, sizeof(json), "{\"Name\":\"w\",\"Checks\":[{\"TTL\":\"1s\"},{\"TTL\":\"1s\",\"ID\":\"%s\"}]}",
+		    ids[i]);
+		ck_assert_uint_eq(define(json), 400);
+		ck_assert_msg(strstr(why, ids[i]) != NULL && strstr(why, "is reserved") != NULL, "%s", why);
+		ck_assert(check_id_reserved(span_str(ids[i])));
+	}
+	for (size_t i = 0; i < sizeof(free_ids) / sizeof(free_ids[0]); i++)
+		ck_assert(!check_id_reserved(span_str(free_ids[i])));
+}
+END_TEST
+
 int
 main(void)
 {
-	const TTest *const tests[] = { defaults, numbers_of_checks, tagged_addresses, proxies, refusals, how_a_check_is_run,
+	const TTest *const tests[] = { defaults, reserved_ids, numbers_of_checks, tagged_addresses, proxies, refusals, how_a_check_is_run,
 	    other_kinds, too_long };
 	Suite *s = suite_create("definition");
 	TCase *t = tcase_create("definition");

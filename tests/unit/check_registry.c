@@ -277,6 +277,25 @@ START_TEST(limits)
 }
 END_TEST
 
+/* The catalog compares ids without case: who has the other spelling is found, however many there are. */
+START_TEST(ids_that_differ_by_case)
+{
+	struct entry *e;
+
+	synced();
+	ck_assert_ptr_null(registry_alike(table, ENTRY_SERVICE, span_str("web1")));
+	ck_assert_ptr_null(registry_alike(table, ENTRY_SERVICE, span_str("web2")));
+	ck_assert_ptr_null(registry_alike(table, ENTRY_SERVICE, span_str("C1")));
+	e = registry_alike(table, ENTRY_SERVICE, span_str("Web1"));
+	ck_assert_ptr_eq(e, registry_find(table, ENTRY_SERVICE, span_str("web1")));
+	ck_assert_ptr_null(registry_find(table, ENTRY_SERVICE, span_str("Web1")));
+	ck_assert_ptr_eq(registry_alike(table, ENTRY_CHECK, span_str("C1")), registry_find(table, ENTRY_CHECK, span_str("c1")));
+	ck_assert_int_eq(registry_remove(table, ENTRY_SERVICE, span_str("web1")), TV_OK);
+	ck_assert_ptr_null(registry_alike(table, ENTRY_SERVICE, span_str("Web1")));
+	deregistered(TV_OK);
+}
+END_TEST
+
 START_TEST(a_service_takes_its_checks_along)
 {
 	refuse = true;
@@ -913,7 +932,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		limits, a_service_takes_its_checks_along, a_service_goes_with_its_checks, registered_again_while_it_goes,
+		ids_that_differ_by_case, limits, a_service_takes_its_checks_along, a_service_goes_with_its_checks, registered_again_while_it_goes,
 		comparison, comparisons_are_spread, a_service_with_its_checks, no_room_for_all_of_it, news, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
 		settling, users, the_file, definitions, definitions_have_a_limit, a_server_came, counted, many,
 	};
