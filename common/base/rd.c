@@ -20,6 +20,23 @@ span_starts(struct span s, struct span prefix)
 	return s.len >= prefix.len && (prefix.len == 0 || memcmp(s.p, prefix.p, prefix.len) == 0);
 }
 
+uint8_t
+ascii_lower(uint8_t c)
+{
+	return c >= 'A' && c <= 'Z' ? c + 32 : c;
+}
+
+bool
+span_eq_nocase(struct span a, struct span b)
+{
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++)
+		if (ascii_lower(a.p[i]) != ascii_lower(b.p[i]))
+			return false;
+	return true;
+}
+
 bool
 span_copy(struct span s, char *dst, size_t cap)
 {

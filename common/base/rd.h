@@ -48,6 +48,9 @@ span_eqs(struct span a, const char *text)
 /* Bytewise order, a shorter prefix first: <0, 0, >0. */
 int span_cmp(struct span a, struct span b);
 bool span_starts(struct span s, struct span prefix);
+/* Letters of ASCII in lower case, other bytes as they are: names of nodes, services and ids are compared so. */
+uint8_t ascii_lower(uint8_t c);
+bool span_eq_nocase(struct span a, struct span b);
 /* Copies into dst[cap] with a NUL; false (and dst "") when it does not fit or holds a NUL. */
 bool span_copy(struct span s, char *dst, size_t cap);
 /* A fresh NUL-terminated copy, or NULL; the caller frees it. */

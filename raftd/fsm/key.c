@@ -1,23 +1,6 @@
 /* Building and taking apart keys of the state's btree. */
 #include "raftd/fsm/key.h"
 
-uint8_t
-ascii_lower(uint8_t c)
-{
-	return c >= 'A' && c <= 'Z' ? c + 32 : c;
-}
-
-bool
-span_eq_nocase(struct span a, struct span b)
-{
-	if (a.len != b.len)
-		return false;
-	for (size_t i = 0; i < a.len; i++)
-		if (ascii_lower(a.p[i]) != ascii_lower(b.p[i]))
-			return false;
-	return true;
-}
-
 void
 tkey_begin(struct tkey *k, enum tbl table)
 {

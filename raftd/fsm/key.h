@@ -32,7 +32,5 @@ void tkey_u64(struct tkey *k, uint64_t v);
 void tkey_name(struct tkey *k, struct span s);
 /* Takes an escaped part off the front of a stored key's bytes, into dst; false when malformed or too long. */
 bool tkey_take_name(struct span *in, uint8_t *dst, size_t cap, struct span *out);
-uint8_t ascii_lower(uint8_t c);
-bool span_eq_nocase(struct span a, struct span b);
 
 #endif
