@@ -124,9 +124,16 @@ send_rules(struct filter *f)
 		allow_masked(f, sends[i].name, sends[i].flags, MSG_FASTOPEN, 0);
 }
 
+static void
+allow_option(struct filter *f, int level, int name)
+{
+	rule(f, SCMP_ACT_ALLOW, "setsockopt", 2, (struct scmp_arg_cmp[]){
+	    { 1, SCMP_CMP_EQ, (uint64_t)level, 0 }, { 2, SCMP_CMP_EQ, (uint64_t)name, 0 } });
+}
+
 /* Those that we, libmicrohttpd and sd_notify(3) set on sockets made or accepted inside. */
 static void
-option_rules(struct filter *f)
+option_rules(struct filter *f, const struct sandbox_policy *p)
 {
 	static const struct { int level, name; } options[] = {
 		{ SOL_SOCKET, SO_KEEPALIVE }, { SOL_SOCKET, SO_SNDBUF },
@@ -136,9 +143,12 @@ option_rules(struct filter *f)
 	};
 
 	for (size_t i = 0; i < NITEMS(options); i++)
-		rule(f, SCMP_ACT_ALLOW, "setsockopt", 2, (struct scmp_arg_cmp[]){
-		    { 1, SCMP_CMP_EQ, (uint64_t)options[i].level, 0 },
-		    { 2, SCMP_CMP_EQ, (uint64_t)options[i].name, 0 } });
+		allow_option(f, options[i].level, options[i].name);
+	if (!p->inet || !p->udp)
+		return;
+	/* glibc asks no name server over a socket on which it cannot set one of these. */
+	allow_option(f, IPPROTO_IP, IP_RECVERR);
+	allow_option(f, IPPROTO_IPV6, IPV6_RECVERR);
 }
 
 /*
@@ -163,7 +173,7 @@ socket_rules(struct filter *f, const struct sandbox_policy *p)
 		allow_socket(f, families[i], SOCK_DGRAM, IPPROTO_UDP);
 	}
 	send_rules(f);
-	option_rules(f);
+	option_rules(f, p);
 }
 
 /* Threads, never processes or name spaces; ENOSYS makes the C library fall back from clone3, whose

@@ -9,9 +9,11 @@ import os
 import re
 import subprocess
 import sys
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import issuer  # noqa: E402
+import nameserver  # noqa: E402
 import netns  # noqa: E402
 import unitwalls  # noqa: E402
 from cluster import DAEMONS, TOP, main, skip  # noqa: E402
@@ -128,6 +130,18 @@ def shows_host(m):
     assert host["Disk"]["path"] == "/var/lib/triumvir" and 0 < host["Disk"]["free"] <= host["Disk"]["total"], host
 
 
+def answer_names(m):
+    """A name server of its own: web.test, and cut.test by TCP only.  What it is asked by a machine has to come from there."""
+    with open(nameserver.__file__, encoding="utf-8") as source:
+        m.write("/root/nameserver.py", source.read())
+    said = {"addresses": ["127.0.0.53", "::1"], "names": {"web.test": ["127.0.0.1"], "cut.test": ["127.0.0.1"]}, "truncated": ["cut.test"]}
+    m.write("/etc/resolv.conf", "nameserver 127.0.0.53\n")
+    m.write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
+    m.write("/root/names.json", json.dumps(said))
+    m.ok("sh", "-c", 'python3 /root/nameserver.py "$(cat /root/names.json)" >/root/names.log 2>&1 &')
+    wait_for("the name server serves", lambda: m.run("cat", "/root/names.log").stdout.startswith("serving"))
+
+
 def checks_run(m):
     """All that a check may be works behind the walls; and what a script started goes with it (S158)."""
     url = "http://127.0.0.1:8500"
@@ -138,13 +152,20 @@ def checks_run(m):
         "leaves": {"Args": ["/bin/sh", "-c", "(setsid sleep 2001 &) ; (trap '' TERM; sleep 2002) & echo begun; exec sleep 2003"],
                    "Timeout": "2s"},
         "tcp": {"TCP": "127.0.0.1:8500"},
+        "tcp by name": {"TCP": "web.test:8500"},
+        "http by name": {"HTTP": "http://cut.test:8500/v1/status/leader"},
+        "grpc by name": {"GRPC": "web.test:8500"},
+        "h2ping by name": {"H2PING": "cut.test:8500"},
+        "no such name": {"TCP": "none.test:8500"},
         "http": {"HTTP": url + "/v1/status/leader"},
         "https": {"HTTP": "https://127.0.0.1:8500/"},
         "grpc": {"GRPC": "127.0.0.1:8500"},
         "h2ping": {"H2PING": "127.0.0.1:8500"},
     }
     expected = {"sh": ("warning", "sh"), "python": ("passing", "python"), "perl": ("passing", "perl"), "leaves": ("critical", "begun"),
-                "tcp": ("passing", "Success"), "http": ("passing", "200 OK"), "https": ("critical", "Get "),
+                "tcp": ("passing", "Success"), "tcp by name": ("passing", "Success"), "http by name": ("passing", "200 OK"),
+                "grpc by name": ("critical", "the peer does not speak HTTP/2"), "h2ping by name": ("critical", "tls: "),
+                "no such name": ("critical", "lookup none.test: no such host"), "http": ("passing", "200 OK"), "https": ("critical", "Get "),
                 "grpc": ("critical", "the peer does not speak HTTP/2"), "h2ping": ("critical", "tls: ")}
     for name, keys in checks.items():
         body = json.dumps(dict({"Name": name, "Interval": "1s", "Timeout": "10s"}, **keys))
@@ -161,7 +182,7 @@ def checks_run(m):
         raise AssertionError("%s: %s" % (e, differ()))
     for name in checks:
         m.ok("python3", "-c", "import urllib.request as u; u.urlopen(u.Request('%s/v1/agent/check/deregister/%s', method='PUT'))" %
-             (url, name))
+             (url, urllib.parse.quote(name)))
     wait_for("nothing of the scripts is left", lambda: m.run("pgrep", "-f", "^sleep 200[1-3]$").returncode == 1)
 
 
@@ -247,6 +268,7 @@ def test_walls_of_debian_12():
         client.write(ETC + "/rpcd.conf", "enable_script_checks = true\n")
         bring_walls(server)
         bring_walls(client)
+        answer_names(client)
         walled = [Walled(server, d) for d in DAEMONS] + [Walled(client, d) for d in ("gossipd", "rpcd")]
         for w in walled:
             wait_for("%s of %s runs" % (w.daemon, w.m.name), w.runs)
@@ -287,7 +309,8 @@ issuer = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 threading.Thread(target=issuer.serve_forever, daemon=True).start()
 status, first = ask("PUT", "/v1/acl/bootstrap")
 token = json.loads(first)["SecretID"] if status == 200 else ""
-for scheme, host in (("http", "127.0.0.1"), ("http", "localhost"), ("https", "localhost"), ("http", "no-such-host.invalid")):
+for scheme, host in (("http", "127.0.0.1"), ("http", "localhost"), ("https", "localhost"), ("http", "no-such-host.invalid"),
+                     ("http", "web.test"), ("http", "cut.test")):
     url = "%s://%s:%d/keys" % (scheme, host, issuer.server_address[1])
     config = {"JWKSURL": url, "JWKSCACert": sys.argv[1]}
     print(json.dumps(ask("PUT", "/v1/acl/auth-method", {"Name": "m", "Type": "jwt", "Config": config}, token)))
@@ -302,8 +325,8 @@ def keys_are_fetched(m):
     def asked():
         told = [json.loads(line) for line in m.ok("python3", "-c", ISSUER, ca).splitlines()]
         return told if told[0][0] != 403 and told[0][0] != 401 else None
-    by_address, by_name, sealed, unknown = wait_for("access control", asked)
-    assert by_address[0] == 200 and by_name[0] == 200, (by_address, by_name)
+    by_address, by_hosts, sealed, unknown, by_udp, by_tcp = told = wait_for("access control", asked)
+    assert all(way[0] == 200 for way in (by_address, by_hosts, by_udp, by_tcp)), told
     assert sealed[0] == 500 and "SSL" in sealed[1], sealed
     assert unknown[0] == 500 and "no-such-host.invalid" in unknown[1] and "resolve" in unknown[1], unknown
 
@@ -314,6 +337,7 @@ def test_keys_of_issuers():
         one, two = l.machine("10.9.6.1"), l.machine("10.9.6.2", init=("/usr/bin/sleep", "infinity"))
         for m in one, two:
             install(m, True, **{"acl.enabled": True})
+            answer_names(m)
         start(one, *DAEMONS)
         keys_are_fetched(one)
         one.ok("systemctl", "stop", "triumvir.target")

@@ -428,6 +428,7 @@ sockets_inside(struct finding *f)
 		{ SOL_SOCKET, SO_ATTACH_BPF }, { SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF },
 		{ SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF }, { SOL_SOCKET, SO_REUSEPORT }, { SOL_SOCKET, SO_MARK },
 		{ SOL_SOCKET, SO_BINDTODEVICE }, { IPPROTO_IP, IP_TRANSPARENT }, { IPPROTO_IP, IP_OPTIONS },
+		{ IPPROTO_IP, IP_RECVERR }, { IPPROTO_IPV6, IPV6_RECVERR },	/* not without UDP */
 	};
 	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(good_port),
 	    .sin_addr.s_addr = htonl(0x7f010001) };

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Host names, looked up from behind the walls as on this machine: over UDP, TCP and IPv6, with search lists; by checks
+of all kinds, and for the keys of issuers."""
+import http.server
+import os
+import socket
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import h2peer  # noqa: E402
+import nameserver  # noqa: E402
+import netns  # noqa: E402
+from aclkit import ON, formed  # noqa: E402
+from checking import one, register, wait_state  # noqa: E402
+from cluster import CALM, Cluster, main, skip  # noqa: E402
+from h2peer import H2Server  # noqa: E402
+from issuer import Issuer, Key  # noqa: E402
+from nameserver import NameServer  # noqa: E402
+
+HOSTS = "127.0.0.1 localhost\n"
+
+
+class Web:
+    """An HTTP server at 127.0.0.1 and one at ::1, at the same port."""
+
+    def __enter__(self):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"here")
+
+            def log_message(self, *args):
+                pass
+
+        class SixServer(http.server.ThreadingHTTPServer):
+            address_family = socket.AF_INET6
+            daemon_threads = True
+
+        four = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = four.server_address[1]
+        self.servers = [four, SixServer(("::1", self.port), Handler)]
+        for s in self.servers:
+            threading.Thread(target=s.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *args):
+        for s in self.servers:
+            s.shutdown()
+            s.server_close()
+
+
+def etc(resolv, hosts=HOSTS):
+    if not netns.isolated():
+        skip("needs name spaces of its own")
+    nameserver.write("/etc/hosts", hosts)
+    nameserver.write("/etc/resolv.conf", resolv)
+
+
+def test_checks_by_name():
+    """Each kind of check that dials, with walls and where the kernel's are a matter of luck."""
+    etc("nameserver 127.0.0.53\n")
+    for n, sandbox in enumerate(("required", "best-effort")):
+        with NameServer("127.0.0.53") as names, Web() as web, H2Server("127.0.0.1", h2peer.healthy) as h2, \
+                Cluster("127.153.%d" % (21 + n)) as c:
+            node = c.servers(1, sandbox=sandbox)[0]
+            c.formed([node])
+            h2.services = {"": h2peer.SERVING}
+            for name in ("tcp.test", "http.test", "grpc.test", "h2ping.test"):
+                names.add(name, "127.0.0.1")
+            h2port = h2.address.rsplit(":", 1)[1]
+            register(node, "tcp", TCP="tcp.test:%d" % web.port)
+            register(node, "http", HTTP="http://http.test:%d/" % web.port)
+            register(node, "grpc", GRPC="grpc.test:" + h2port)
+            register(node, "h2ping", H2PING="h2ping.test:" + h2port, H2PingUseTLS=False)
+            register(node, "none", TCP="none.test:1")
+            for kind in ("tcp", "http", "grpc", "h2ping"):
+                wait_state(node, kind, "passing")
+                assert names.questions(kind + ".test", "udp") > 0, names.asked
+            wait_state(node, "none", "critical", "dial tcp: lookup none.test: no such host")
+
+
+def looked_up(names, net, name, port):
+    """One check by this name passes."""
+    with Cluster(net) as c:
+        node = one(c)
+        register(node, "it", TCP="%s:%d" % (name, port))
+        wait_state(node, "it", "passing", "TCP connect %s:%d: Success" % (name, port))
+
+
+def test_ways_to_ask():
+    """Truncated answers are asked for again by TCP; name servers with IPv6 addresses; search lists; aliases; AAAA only."""
+    with NameServer("127.0.0.53", "::1") as names, Web() as web:
+        names.add("cut.test", "127.0.0.1")
+        names.truncated.add("cut.test")
+        names.add("web.inner.test", "127.0.0.1")
+        names.add("six.test", "::1")
+        names.alias("other.test", "web.inner.test")
+        etc("nameserver 127.0.0.53\nsearch outer.test inner.test\n")
+        for n, name in enumerate(("cut.test", "web", "six.test", "other.test", "web.inner.test.")):
+            looked_up(names, "127.153.%d" % (23 + n), name, web.port)
+        assert names.questions("cut.test", "tcp") > 0 and names.questions("web.outer.test") > 0, names.asked
+        etc("nameserver ::1\noptions timeout:1\n")
+        names.asked.clear()
+        looked_up(names, "127.153.28", "cut.test", web.port)
+        assert {a for _, _, _, a in names.asked} == {"::1"} and names.questions("cut.test", "tcp") > 0, names.asked
+        # The first server is gone: the next one is asked.
+        etc("nameserver 127.0.0.54\nnameserver 127.0.0.53\noptions timeout:1\n")
+        looked_up(names, "127.153.29", "six.test", web.port)
+
+
+def test_keys_by_name():
+    """raftd's fetcher finds issuers by name: JWKSURL, OIDCDiscoveryURL, by UDP, by TCP and over IPv6."""
+    for n, server in enumerate(("127.0.0.53", "::1")):
+        etc("nameserver %s\nsearch inner.test\n" % server)
+        with NameServer(server) as names, Cluster("127.153.%d" % (31 + n)) as c, Issuer(c.dir, tls=False) as issuer:
+            names.add("issuer.inner.test", "127.0.0.1")
+            names.add("cut.test", "127.0.0.1")
+            names.truncated.add("cut.test")
+            servers = c.servers(1, raftd=CALM, **ON)
+            acl, _ = formed(c, servers)
+            issuer.publish(Key(c.dir, "one"))
+            for name in ("issuer", "issuer.inner.test", "cut.test"):
+                acl.ask("PUT", "/v1/acl/auth-method", {"Name": "m", "Type": "jwt", "Config": {
+                    "JWKSURL": "http://%s:%d/keys" % (name, issuer.port), "BoundAudiences": ["a"]}})
+                url = "http://%s:%d" % (name, issuer.port)
+                issuer.paths["/.well-known/openid-configuration"] = (
+                    '{"issuer": "%s", "jwks_uri": "%s/keys", "id_token_signing_alg_values_supported": ["ES256"]}' % (url, url)).encode()
+                acl.ask("PUT", "/v1/acl/auth-method", {"Name": "o", "Type": "jwt", "Config": {
+                    "OIDCDiscoveryURL": url, "BoundAudiences": ["a"]}})
+            assert names.questions("issuer.inner.test", "udp") > 0 and names.questions("cut.test", "tcp") > 0, names.asked
+            answer = acl.http("PUT", "/v1/acl/auth-method", {"Name": "n", "Type": "jwt", "Config": {
+                "JWKSURL": "http://none.test:1/keys", "BoundAudiences": ["a"]}})
+            assert answer.status == 500 and "Could not resolve host: none.test" in answer.text, answer
+
+
+if __name__ == "__main__":
+    netns.enter(mounts=True)
+    nameserver.own_etc()
+    main(test_checks_by_name, test_ways_to_ask, test_keys_by_name)
