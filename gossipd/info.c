@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/conf/keys.h"
 #include "common/proc/daemon.h"
 #include "common/proc/sandbox.h"
@@ -148,7 +149,7 @@ put_process(struct buf *b, const struct engine *e)
 		{ "merges_refused", s.refused_merges }, { "name_conflicts", s.conflicts },
 		{ "members_moved", s.moves }, { "probes", s.probes },
 		{ "probes_failed", s.probes_failed }, { "refutations", s.refutations },
-		{ "snapshot_errors", snapshot_errors_of(e) },
+		{ "snapshot_errors", snapshot_errors_of(e) }, { "log_lines_lost", log_lost() },
 	};
 
 	mpw_cstr(b, "gossipd");

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/net/chan.h"
 #include "common/proc/sandbox.h"
 #include "common/record/mpack.h"
@@ -233,6 +234,7 @@ put_work(const struct rpcd *p, struct buf *b)
 		{ "acl_replication_bytes", copies.bytes }, { "acl_replication_behind", copies.behind },
 		{ "acl_replication_age_s", copies.age_s }, { "acl_replication_round_ms", copies.round_ms },
 		{ "coordinates_sent", reports.sent }, { "coordinates_failed", reports.failed },
+		{ "log_lines_lost", log_lost() },
 	};
 
 	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));

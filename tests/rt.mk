@@ -1,6 +1,6 @@
 # Runtime: clock, log, configuration, keys, walls, life cycle.
 if HAVE_CHECK
-rt_checks = tests/unit/check_duration tests/unit/check_histogram tests/unit/check_log tests/unit/check_ucl tests/unit/check_conf \
+rt_checks = tests/unit/check_duration tests/unit/check_histogram tests/unit/check_log tests/unit/check_log_unread tests/unit/check_ucl tests/unit/check_conf \
 	tests/unit/check_cluster_conf tests/unit/check_keys tests/unit/check_sandbox \
 	tests/unit/check_daemon tests/unit/check_interpolate tests/unit/check_acl_rules tests/unit/check_acl_set
 check_PROGRAMS += $(rt_checks)
@@ -17,6 +17,8 @@ tests_unit_check_acl_set_LDADD = $(UNIT_LIBS)
 tests_unit_check_histogram_SOURCES = tests/unit/check_histogram.c
 tests_unit_check_histogram_LDADD = $(UNIT_LIBS)
 tests_unit_check_log_SOURCES = tests/unit/check_log.c
+tests_unit_check_log_unread_SOURCES = tests/unit/check_log_unread.c
+tests_unit_check_log_unread_LDADD = common/libtvrt.a $(UNIT_LIBS) -lpthread
 tests_unit_check_log_LDADD = common/libtvrt.a $(UNIT_LIBS)
 tests_unit_check_ucl_SOURCES = tests/unit/check_ucl.c
 tests_unit_check_ucl_LDADD = $(UNIT_LIBS)

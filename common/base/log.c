@@ -1,9 +1,12 @@
 /*
  * Logging.  A line is put together on the stack, escaped, and leaves in one write(2), so that
- * lines of several threads and processes never mix.  A log that cannot be written is lost: there
- * is nobody left to tell.
+ * lines of several threads and processes never mix.  A line that the log's reader has no room for
+ * is lost and counted.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,17 +19,22 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/log_out.h"
 
 #define LOG_TEXT_BYTES_MAX 2048		/* of one line's text before escaping; longer is cut with "..." */
-#define LOG_LINE_BYTES_MAX 4096		/* of one whole line: PIPE_BUF, so that writes do not mix */
 
-/* What log_init set; written by the main thread while no other thread logs or changes it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What log_init set last; but for `level`, under the lock. */
 static struct {
 	char program[32];
-	enum log_level level;
+	_Atomic enum log_level level;
 	enum log_dest dest;
 	bool journal;		/* stderr is a stream of the journal */
-} state = { "triumvir", LOG_LVL_INFO, LOG_TO_STDERR, false };
+	bool farewell;		/* is registered */
+	uint64_t lost;		/* lines since the start ... */
+	uint64_t untold;	/* ... and those that no line of the log has told of yet */
+} state = { "triumvir", LOG_LVL_INFO, LOG_TO_STDERR, .journal = false };
 
 /*
  * Who listens beside.  The main thread changes it while others may log: what it points to outlives them, and
@@ -65,17 +73,34 @@ stderr_is_journal(void)
 	return strcmp(stream, mine) == 0;
 }
 
+/* At the end of the process. */
+static void
+say_farewell(void)
+{
+	struct mono end = mono_add(clock_mono(), MONO_MS(LOG_FAREWELL_MS));
+
+	for (int fd; log_flush(), (fd = log_waiting_fd()) >= 0;) {
+		struct mono left = mono_sub(end, clock_mono());
+
+		if (left.ns <= 0 || poll(&(struct pollfd){ fd, POLLOUT, 0 }, 1, (int)(left.ns / 1000000) + 1) <= 0)
+			return;
+	}
+}
+
 void
 log_init(const char *program, enum log_level level, enum log_dest dest)
 {
+	pthread_mutex_lock(&lock);
 	snprintf(state.program, sizeof(state.program), "%s", program);
-	if (state.dest == LOG_TO_SYSLOG && dest != LOG_TO_SYSLOG)
-		closelog();
 	state.level = level;
 	state.dest = dest;
+	if (dest == LOG_TO_SYSLOG)
+		tzset();	/* the sandbox may hide its file */
+	state.untold += log_out_init(dest == LOG_TO_SYSLOG ? LOG_OUT_SYSLOG : LOG_OUT_STDERR);
 	state.journal = stderr_is_journal();
-	if (dest == LOG_TO_SYSLOG)	/* at once: the sandbox may not let us connect later */
-		openlog(state.program, LOG_PID | LOG_NDELAY, LOG_DAEMON);
+	if (!state.farewell)
+		state.farewell = atexit(say_farewell) == 0;
+	pthread_mutex_unlock(&lock);
 }
 
 bool
@@ -184,40 +209,107 @@ log_time(int64_t wall_ms, char dst[LOG_TIME_BYTES])
 	return dst;
 }
 
-static void
-emit(const struct log_sink *s, enum log_level level, const char *tag, const char *text)
+/* What stands before "[LEVEL]" of a line, by destination. */
+static size_t
+put_head(enum log_level level, char *line, size_t cap)
 {
-	char line[LOG_LINE_BYTES_MAX], stamp[LOG_TIME_BYTES];
-	size_t len = 0;
-	int n;
+	char stamp[LOG_TIME_BYTES];
+	time_t now = time(NULL);
+	struct tm tm;
 
-	if (s->dest == LOG_TO_SYSLOG) {
-		syslog(levels[level].priority, "[%s] %s: %s", levels[level].name, tag, text);
-		return;
+	if (state.dest == LOG_TO_SYSLOG) {	/* RFC 3164, as syslog(3) of the C library */
+		localtime_r(&now, &tm);
+		strftime(stamp, sizeof(stamp), "%b %e %H:%M:%S", &tm);
+		return (size_t)snprintf(line, cap, "<%d>%s %s[%d]: ", LOG_DAEMON | levels[level].priority, stamp,
+		    state.program, (int)getpid());
 	}
-	if (s->journal)
-		len = (size_t)snprintf(line, sizeof(line), "<%d>", levels[level].priority);
-	else
-		len = (size_t)snprintf(line, sizeof(line), "%s ", log_time(clock_wall_ns() / 1000000, stamp));
-	n = snprintf(line + len, sizeof(line) - len, "[%s] %s: %s", levels[level].name, tag, text);
-	len += (size_t)n;
+	if (state.journal)
+		return (size_t)snprintf(line, cap, "<%d>", levels[level].priority);
+	return (size_t)snprintf(line, cap, "%s ", log_time(clock_wall_ns() / 1000000, stamp));
+}
+
+/* Locked.  false: there was no room. */
+static bool
+put_line(enum log_level level, const char *tag, const char *text)
+{
+	char line[LOG_LINE_BYTES_MAX];
+	size_t len = put_head(level, line, sizeof(line));
+
+	len += (size_t)snprintf(line + len, sizeof(line) - len, "[%s] %s: %s", levels[level].name, tag, text);
 	if (len > sizeof(line) - 1)
 		len = sizeof(line) - 1;
 	line[len++] = '\n';
-	while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR)
-		;
+	return log_out_put(line, len);
 }
 
-struct log_sink
-log_sink(void)
+/* Locked: in the place of the lines that are missing.  false: there is no room for it yet. */
+static bool
+tell_lost(void)
 {
-	return (struct log_sink){ state.dest, state.journal };
+	char text[96];
+
+	if (state.untold == 0)
+		return true;
+	snprintf(text, sizeof(text), "%" PRIu64 " lines of this log were lost: its reader did not read", state.untold);
+	if (!put_line(LOG_LVL_WARN, "log", text))
+		return false;
+	state.lost += state.untold;
+	state.untold = 0;
+	return true;
+}
+
+static void
+emit(enum log_level level, const char *tag, const char *text)
+{
+	pthread_mutex_lock(&lock);
+	state.untold += log_out_flush();
+	if (!tell_lost() || !put_line(level, tag, text))
+		state.untold++;
+	pthread_mutex_unlock(&lock);
+}
+
+bool
+log_put(const char *tag, const char *text)
+{
+	bool taken;
+
+	pthread_mutex_lock(&lock);
+	state.untold += log_out_flush();
+	taken = log_out_waiting() == 0 && tell_lost() && put_line(LOG_LVL_INFO, tag, text);
+	pthread_mutex_unlock(&lock);
+	return taken;
 }
 
 void
-log_sink_write(const struct log_sink *s, const char *tag, const char *text)
+log_flush(void)
 {
-	emit(s, LOG_LVL_INFO, tag, text);
+	pthread_mutex_lock(&lock);
+	state.untold += log_out_flush();
+	if (log_out_waiting() == 0)
+		(void)tell_lost();	/* else later */
+	pthread_mutex_unlock(&lock);
+}
+
+int
+log_waiting_fd(void)
+{
+	int fd;
+
+	pthread_mutex_lock(&lock);
+	fd = log_out_waiting() > 0 ? log_out_fd() : -1;
+	pthread_mutex_unlock(&lock);
+	return fd;
+}
+
+uint64_t
+log_lost(void)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&lock);
+	n = state.lost + state.untold;
+	pthread_mutex_unlock(&lock);
+	return n;
 }
 
 static void __attribute__((format(printf, 3, 0)))
@@ -238,7 +330,7 @@ log_v(enum log_level level, const char *tag, const char *fmt, va_list ap)
 	}
 	log_safe(span_of(text, len), safe, sizeof(safe));
 	if (level <= state.level)
-		emit(&(struct log_sink){ state.dest, state.journal }, level, tag, safe);
+		emit(level, tag, safe);
 	if ((int)level <= atomic_load(&tap.level))
 		tap.fn(tap.ctx, level, tag, safe);
 	errno = saved;

@@ -15,7 +15,11 @@
 enum log_level { LOG_LVL_ERR, LOG_LVL_WARN, LOG_LVL_INFO, LOG_LVL_DEBUG };
 enum log_dest { LOG_TO_STDERR, LOG_TO_SYSLOG };
 
-/* program names the process in syslog.  May be called again (reload). */
+/*
+ * program names the process in syslog.  May be called again (reload).  The first time: before the sandbox, and what
+ * waits at the end of the process is written then, for at most LOG_FAREWELL_MS.
+ */
+#define LOG_FAREWELL_MS 200
 void log_init(const char *program, enum log_level level, enum log_dest dest);
 bool log_enabled(enum log_level level);
 void log_err(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -30,15 +34,19 @@ void log_debug(const char *tag, const char *fmt, ...) __attribute__((format(prin
 void log_tap(enum log_level level, void (*fn)(void *ctx, enum log_level level, const char *tag, const char *text),
     void *ctx);
 /*
- * The log as log_init() set it last, for a thread that writes lines of its own while the main thread may call that
- * again.  log_sink_write() puts one there whatever the level is, and past log_tap(): at level INFO.  text is printable.
+ * Puts a line into the log whatever its level is, and past log_tap(): at level INFO.  text is printable.  Any thread.
+ * false: the log's reader is behind; the line was not taken, and is not counted as lost.
  */
-struct log_sink {
-	enum log_dest dest;
-	bool journal;
-};
-struct log_sink log_sink(void);
-void log_sink_write(const struct log_sink *s, const char *tag, const char *text);
+bool log_put(const char *tag, const char *text);
+/*
+ * A reader that does not read stops no process: lines wait in a backlog (log_out.h), then they are lost, and a line
+ * says how many as soon as there is room.  log_flush() writes what has waited; the loop calls it while log_waiting_fd()
+ * can be written to (common/proc/log_drain.h).  log_waiting_fd(): -1 while no line waits, or where only time helps.
+ * log_lost(): lines since the start.
+ */
+void log_flush(void);
+int log_waiting_fd(void);
+uint64_t log_lost(void);
 /* "ERR", "WARN", "INFO", "DEBUG". */
 const char *log_level_name(enum log_level level);
 /* "2026-11-21T03:09:24.123Z", UTC. */

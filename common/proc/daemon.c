@@ -29,6 +29,7 @@
 #include "common/proc/folders.h"
 #include "common/proc/heaptrim.h"
 #include "common/proc/hold.h"
+#include "common/proc/log_drain.h"
 #include "common/proc/privdrop.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
@@ -592,6 +593,7 @@ serve(struct daemon_spec *d)
 	static const int stops[] = { SIGTERM, SIGINT };
 	ev_signal watchers[NITEMS(stops)], hup;
 	struct heaptrim trim;
+	struct log_drain drain;
 	enum tv_err err;
 
 	for (size_t i = 0; i < NITEMS(stops); i++) {
@@ -601,6 +603,7 @@ serve(struct daemon_spec *d)
 	ev_signal_init(&hup, on_hup, SIGHUP);
 	ev_signal_start(state.loop, &hup);
 	heaptrim_start(&trim, state.loop, HEAPTRIM_PERIOD);
+	log_drain_start(&drain, state.loop);
 	log_start(d);
 	look_after(d);
 	err = state.folders != NULL ? d->run(d, state.loop) : TV_ENOMEM;
@@ -615,6 +618,7 @@ serve(struct daemon_spec *d)
 	ignore_signals();
 	folders_free(state.folders);
 	state.folders = NULL;
+	log_drain_stop(&drain);
 	heaptrim_stop(&trim);
 	ev_signal_stop(state.loop, &hup);
 	for (size_t i = 0; i < NITEMS(stops); i++)

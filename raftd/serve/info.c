@@ -1,10 +1,12 @@
 /* What this server tells about itself. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/net/msg.h"
 #include "common/proc/daemon.h"
 #include "common/record/mpack.h"
@@ -104,6 +106,8 @@ add_process(struct raftd *d, struct section *s)
 	add(s, "folders", daemon_folders());
 	snprintf(text, sizeof(text), "%u", d->fsm != NULL ? fsm_watch_count(d->fsm) : 0);
 	add(s, "watches", text);
+	snprintf(text, sizeof(text), "%" PRIu64, log_lost());
+	add(s, "log_lines_lost", text);
 	add(s, "version", TV_VERSION);
 }
 

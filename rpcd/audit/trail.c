@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +29,6 @@
 struct target {
 	enum trail_to to;
 	char path[PATH_MAX];
-	struct log_sink log;
 };
 
 struct trail {
@@ -144,17 +144,37 @@ write_file(struct trail *t)
 	return true;
 }
 
-static void
+/* Waits a moment for a log whose reader is behind.  false: it took nothing, and the line waits here. */
+static bool
+put_into_log(const char *line)
+{
+	struct mono end = mono_add(clock_mono(), MONO_MS(LOG_FAREWELL_MS));
+
+	while (!log_put("audit", line)) {
+		struct pollfd room = { .fd = log_waiting_fd(), .events = POLLOUT };
+
+		if (!mono_before(clock_mono(), end))
+			return false;
+		(void)poll(&room, 1, 50);
+	}
+	return true;
+}
+
+static bool
 write_log(struct trail *t)
 {
 	while (t->at < t->batch.len) {
 		char *line = (char *)t->batch.data + t->at, *end = memchr(line, '\n', t->batch.len - t->at);
+		bool taken;
 
 		*end = '\0';
-		log_sink_write(&t->now.log, "audit", line);
+		taken = put_into_log(line);
 		*end = '\n';
+		if (!taken)
+			return false;
 		t->at = (size_t)(end + 1 - (char *)t->batch.data);
 	}
+	return true;
 }
 
 static uint64_t
@@ -229,10 +249,7 @@ write_batch(struct trail *t)
 	if (t->reopen || t->now.to == TRAIL_LOG)
 		shut(t);
 	t->reopen = false;
-	if (t->now.to == TRAIL_FILE)
-		return write_file(t);
-	write_log(t);
-	return true;
+	return t->now.to == TRAIL_FILE ? write_file(t) : write_log(t);
 }
 
 /* Locked: counts what was written since `from`, and tells of a failure once. */
@@ -245,7 +262,7 @@ account(struct trail *t, size_t from, bool good, int error)
 			buf_done(&t->batch);
 		buf_reset(&t->batch);
 		t->at = 0;
-	} else if (!t->failing) {
+	} else if (!t->failing && t->now.to == TRAIL_FILE) {	/* what the log loses, the log tells */
 		t->error = error;
 		t->stats.failures++;
 		ev_async_send(t->loop, &t->wake);
@@ -274,8 +291,10 @@ next_work(struct trail *t)
 			return true;
 		if (t->stop)
 			return false;
-		if (t->failing)
+		if (t->failing && t->now.to == TRAIL_FILE)
 			wait_for(t, AGAIN);
+		else if (t->failing)
+			return true;	/* which has waited */
 		else if (t->lost > 0)
 			wait_for(t, untold_time(t));
 		else
@@ -384,7 +403,6 @@ trail_set(struct trail *t, enum trail_to to, const char *path)
 		return to == TRAIL_OFF ? TV_OK : TV_ESYS;
 	pthread_mutex_lock(&t->lock);
 	t->target.to = to;
-	t->target.log = log_sink();
 	snprintf(t->target.path, sizeof(t->target.path), "%s", path == NULL ? "" : path);
 	t->changed = true;
 	pthread_cond_signal(&t->more);

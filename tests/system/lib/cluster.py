@@ -143,6 +143,7 @@ class Node:
         self.run = os.path.join(self.dir, "run")
         self.data = os.path.join(self.dir, "data")
         self.procs = {}                 # the last one of each daemon; the cluster knows all that ever ran
+        self.stderr = {}                # of a daemon: a descriptor that it logs to instead of the file
         for d in (self.conf, self.run, self.data):
             os.makedirs(d, exist_ok=True)
         common = {"node_name": name, "datacenter": dc, "server": server, "bind": addr, "data_dir": self.data,
@@ -199,7 +200,7 @@ class Node:
                 self.procs[d] = ends.Daemon(
                     "%s of %s" % (d, self.name), self.log_path(d),
                     self.wrap + [os.path.join(self.cluster.build, d, d), "-c", self.conf], stdin=subprocess.DEVNULL,
-                    stdout=log, stderr=log, start_new_session=True, env=ends.environment(env))
+                    stdout=log, stderr=self.stderr.get(d, log), start_new_session=True, env=ends.environment(env))
                 self.cluster.ran.append(self.procs[d])
         return self
 
