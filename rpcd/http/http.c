@@ -455,20 +455,6 @@ keep_escapes(void *cls, struct MHD_Connection *mhd, char *text)
 	return strlen(text);
 }
 
-static void __attribute__((format(printf, 2, 0)))
-on_log(void *cls, const char *fmt, va_list ap)
-{
-	char text[512];
-
-	(void)cls;
-	if (!log_enabled(LOG_LVL_DEBUG))
-		return;
-	int n = vsnprintf(text, sizeof(text), fmt, ap);
-	while (n > 0 && (size_t)n < sizeof(text) && text[n - 1] == '\n')
-		text[--n] = '\0';
-	log_debug("http", "%s", text);
-}
-
 /* -- life ------------------------------------------------------------------ */
 
 struct http *
@@ -499,10 +485,12 @@ start_daemon(struct listener_http *l)
 	size_t pool = (size_t)conf->header_bytes_max + POOL_EXTRA_BYTES;
 
 	/* TURBO: a connection that is given to it has bytes to read, and one that it closes may live on. */
-	return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
-	    MHD_USE_ERROR_LOG, 0, NULL, NULL,
-	    on_request, l,
-	    MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+	/*
+	 * Without a log of its own: it has a line for each piece that it sends through a unix socket (which has no
+	 * options of TCP), and where that piece is a live log, each line of it would make another one.
+	 */
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME,
+	    0, NULL, NULL, on_request, l,
 	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)conf->http_max_conns,
 	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(conf->http_idle_timeout.ns / 1000000000),
 	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool,
