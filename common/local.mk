@@ -22,7 +22,8 @@ common_libtvrt_a_SOURCES = \
 	common/conf/cluster_conf.c common/conf/node_id.c common/conf/cluster_conf.h \
 	common/conf/keys.c common/conf/keygen.c common/conf/keys.h \
 	common/base/dirs.c common/base/dirs.h \
-	common/proc/sandbox.c common/proc/sandbox_landlock.c common/proc/sandbox_seccomp.c common/proc/sandbox.h common/proc/sandbox_parts.h \
+	common/proc/sandbox.c common/proc/sandbox_landlock.c common/proc/sandbox_seccomp.c common/proc/sandbox_stale.c \
+	common/proc/sandbox.h common/proc/sandbox_parts.h \
 	common/proc/privdrop.c common/proc/privdrop.h common/proc/hold.c common/proc/hold.h common/proc/folders.c common/proc/folders.h common/proc/helper_monitor.c common/proc/helper_monitor.h \
 	common/proc/await.c common/proc/await.h common/proc/jobs.c common/proc/jobs.h \
 	common/proc/daemon.c common/proc/daemon.h

@@ -55,7 +55,7 @@ sandbox_internet(struct sandbox_policy *p)
 		"/usr/local/share/ca-certificates", "/etc/pki", "/sys/devices/system/cpu/online",
 	};
 
-	p->inet = p->udp = p->connect_any = p->threads = true;
+	p->inet = p->udp = p->connect_any = p->threads = p->notice_replaced = true;
 	for (unsigned i = 0; i < SANDBOX_INTERNET_PATHS; i++)
 		sandbox_path(p, files[i], SANDBOX_READ);
 }
@@ -135,6 +135,7 @@ sandbox_enter(const struct sandbox_policy *p, bool best_effort, char *errbuf, si
 	}
 	if ((err = harden(errbuf, cap)) != TV_OK)
 		return err;
+	sandbox_mark(p);
 	err = sandbox_landlock(p, &abi, errbuf, cap);
 	if (err == TV_OK)
 		describe_landlock(p, abi, landlock, sizeof(landlock));

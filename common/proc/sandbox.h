@@ -7,7 +7,7 @@
  *   also outside the paths below.  So bind and listen (both denied inside) belong before it.
  * - Files that are opened, created or renamed later need a path that covers them.  A rule is bound to
  *   the inode that stood at the path when the sandbox was entered: give the folder, not the file,
- *   when the file is replaced by rename(2).
+ *   when the file is replaced by rename(2); where that would be too much, see sandbox_stale().
  * - Enter before the first thread starts: the kernel binds Landlock to one thread and its offspring.
  * - Libraries that load plug-ins (NSS, iconv, PKCS#11) must do so before: mapping code is denied inside.
  *
@@ -30,7 +30,7 @@
 #define SANDBOX_PORTS_MAX 16
 
 enum sandbox_access {
-	SANDBOX_READ,		/* a file, or everything below a folder; left out when it does not exist */
+	SANDBOX_READ,		/* a file, or everything below a folder; left out when it cannot be reached */
 	SANDBOX_WRITE,		/* read, write, create, rename and remove below it; must exist */
 	SANDBOX_CONNECT,	/* unix socket file: for the record, see above */
 };
@@ -48,6 +48,7 @@ struct sandbox_policy {
 	bool udp;			/* with inet: UDP sockets too, to ask for names (rpcd: check) */
 	bool unix_stream;		/* may make AF_UNIX stream sockets; datagrams, for syslog and systemd, always */
 	bool threads;			/* may clone threads (never processes) */
+	bool notice_replaced;		/* sandbox_stale() watches what may be read; costs a descriptor for each path */
 	int landlock_abi_max;		/* for tests: at most this version of Landlock; 0: the kernel's */
 };
 
@@ -72,6 +73,13 @@ void sandbox_internet(struct sandbox_policy *p);
  * A sanitizer build gets exactly the same walls; LeakSanitizer, which needs ptrace, does not run behind them.
  */
 enum tv_err sandbox_enter(const struct sandbox_policy *p, bool best_effort, char *errbuf, size_t cap);
+/*
+ * With notice_replaced: the path of a file or folder to read that is another one since sandbox_enter(), or appeared (also
+ * behind a dangling link), and that the walls now keep from us; NULL: all can be read as they are.  A process that lives
+ * for long looks here before it relies on such files (the C library's resolver reads them anew each time), and ends with
+ * status 0 to be started anew.  Costs a stat(2) for each path; valid until the process ends.  One thread only.
+ */
+const char *sandbox_stale(void);
 /* What is in force, for `info`: "seccomp+landlock(7)", "seccomp+landlock(3), no port rules, no scopes", "none". */
 const char *sandbox_status(void);
 

@@ -102,7 +102,8 @@ add_path(int ruleset, const char *path, enum sandbox_access access, uint64_t kno
 	enum tv_err err = TV_OK;
 	struct stat st;
 
-	if (attr.parent_fd < 0 && errno == ENOENT && access != SANDBOX_WRITE)
+	if (attr.parent_fd < 0 && access != SANDBOX_WRITE &&
+	    (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES))
 		return TV_OK;
 	if (attr.parent_fd < 0 || fstat(attr.parent_fd, &st) != 0) {
 		snprintf(errbuf, cap, "sandbox: %s: %s", path, strerror(errno));

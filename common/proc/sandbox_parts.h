@@ -10,5 +10,7 @@
  */
 enum tv_err sandbox_landlock(const struct sandbox_policy *p, int *abi, char *errbuf, size_t cap);
 enum tv_err sandbox_seccomp(const struct sandbox_policy *p, char *errbuf, size_t cap);
+/* Before Landlock: what sandbox_stale() compares with. */
+void sandbox_mark(const struct sandbox_policy *p);
 
 #endif

@@ -75,6 +75,14 @@ on_close(void *ctx, struct chan *c, enum tv_err why)
 	_exit(why == TV_OK || why == TV_EOF || why == TV_ECLOSED ? 0 : 1);
 }
 
+/* Names would go on failing, or be those of yesterday.  rpcd starts another process, which can read it. */
+static void
+begin_anew(const char *path)
+{
+	log_info(TAG, "%s is another file by now: the process that runs checks is started anew, to read it", path);
+	_exit(0);
+}
+
 static enum tv_err
 wall_network(bool best_effort, char *errbuf, size_t cap)
 {
@@ -126,7 +134,7 @@ prepare(struct checker *k, bool best_effort, char *errbuf, size_t cap)
 		err = k->role == ROLE_SCRIPTS ? wall_scripts(errbuf, cap) :
 		    k->role == ROLE_DOCKER ? wall_docker(k->docker_socket, best_effort, errbuf, cap) :
 		    wall_network(best_effort, errbuf, cap);
-	if (err == TV_OK && k->role == ROLE_NETWORK && (k->resolver = resolver_new(k->loop)) == NULL)
+	if (err == TV_OK && k->role == ROLE_NETWORK && (k->resolver = resolver_new(k->loop, begin_anew)) == NULL)
 		err = TV_ENOMEM;
 	return err;
 }

@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/rd.h"
 #include "common/proc/jobs.h"
+#include "common/proc/sandbox.h"
 #include "rpcd/check/resolve.h"
 
 #define THREADS 4
@@ -38,6 +39,7 @@ struct resolver {
 	struct jobs *threads[THREADS];
 	struct name *chains[CHAINS];
 	ev_timer answer;		/* of what was known already */
+	resolve_stale *stale;
 };
 
 /* -- addresses -- */
@@ -198,6 +200,9 @@ resolve(struct resolver *r, const char *host, resolve_done *done, void *ctx)
 		}
 		return l;
 	}
+	const char *path = sandbox_stale();
+	if (path != NULL)
+		r->stale(path);
 	n->asked = jobs_add(r->threads[hash(host) % THREADS], ask, on_asked, n) == TV_OK;
 	if (!n->asked) {
 		resolve_cancel(l);
@@ -218,7 +223,7 @@ resolve_cancel(struct lookup *l)
 }
 
 struct resolver *
-resolver_new(struct ev_loop *loop)
+resolver_new(struct ev_loop *loop, resolve_stale *stale)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
 
@@ -228,6 +233,7 @@ resolver_new(struct ev_loop *loop)
 	if (r == NULL)
 		return NULL;
 	r->loop = loop;
+	r->stale = stale;
 	ev_timer_init(&r->answer, on_answer, 0., 0.);
 	r->answer.data = r;
 	return r;

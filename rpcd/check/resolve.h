@@ -30,8 +30,12 @@ struct addresses {
 struct resolver;
 struct lookup;			/* a question under way */
 
-/* NULL: no memory. */
-struct resolver *resolver_new(struct ev_loop *loop);
+/*
+ * stale is called when the walls keep a file from us that the C library reads, because it was replaced or came late
+ * (sandbox_stale()): with its path.  It ends the process.  NULL: no memory.
+ */
+typedef void resolve_stale(const char *path);
+struct resolver *resolver_new(struct ev_loop *loop, resolve_stale *stale);
 /* An IP address, without asking anybody; brackets around IPv6 are fine.  Ports are 0. */
 bool resolve_literal(const char *host, struct addresses *out);
 /*

@@ -3,8 +3,10 @@
 of all kinds, and for the keys of issuers."""
 import http.server
 import os
+import shutil
 import socket
 import sys
+import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -55,6 +57,7 @@ def etc(resolv, hosts=HOSTS):
     if not netns.isolated():
         skip("needs name spaces of its own")
     nameserver.write("/etc/hosts", hosts)
+    nameserver.write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
     nameserver.write("/etc/resolv.conf", resolv)
 
 
@@ -135,7 +138,66 @@ def test_keys_by_name():
             assert answer.status == 500 and "Could not resolve host: none.test" in answer.text, answer
 
 
+def test_replaced_files():
+    """/etc/hosts, resolv.conf and nsswitch.conf are written anew and renamed into place: names are looked up by the new ones."""
+    etc("nameserver 127.0.0.53\n", HOSTS + "127.0.0.1 web.here\n")
+    with NameServer("127.0.0.53") as one, NameServer("127.0.0.55") as other, Web() as web, Cluster("127.153.41") as c:
+        node = c.servers(1)[0]
+        c.formed([node])
+        names = {"one.test": one, "two.test": other}
+        for name, server in names.items():
+            server.add(name, "127.0.0.1")
+        for name in ("web.here", "later.here", "one.test", "two.test"):
+            register(node, name, TCP="%s:%d" % (name, web.port))
+        for name, status in (("web.here", "passing"), ("one.test", "passing"), ("two.test", "critical"), ("later.here", "critical")):
+            wait_state(node, name, status)
+        for _ in range(2):              # the second file may get the number of the first
+            nameserver.write("/etc/hosts", HOSTS + "127.0.0.1 web.here later.here\n")
+            wait_state(node, "later.here", "passing")
+            nameserver.write("/etc/hosts", HOSTS + "127.0.0.1 web.here\n")
+            wait_state(node, "later.here", "critical", "no such host")
+        nameserver.write("/etc/resolv.conf", "nameserver 127.0.0.55\n")
+        wait_state(node, "two.test", "passing")
+        wait_state(node, "one.test", "critical", "no such host")
+        nameserver.write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: dns\n")
+        wait_state(node, "web.here", "critical", "no such host")
+        nameserver.write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
+        wait_state(node, "web.here", "passing")
+        assert "/etc/hosts is another file by now" in node.log("rpcd"), node.log("rpcd")
+
+
+def test_resolv_conf_comes_late():
+    """It is a link into a folder that is not there when rpcd starts, as with systemd-resolved; a missing hosts file likewise."""
+    etc("")
+    os.unlink("/etc/resolv.conf")
+    os.unlink("/etc/hosts")
+    late = tempfile.mkdtemp(prefix="tv-run-")
+    os.rmdir(late)
+    os.symlink(late + "/resolve/resolv.conf", "/etc/resolv.conf")
+    with NameServer("127.0.0.53") as names, Web() as web, Cluster("127.153.42") as c:
+        names.add("web.test", "127.0.0.1")
+        node = c.servers(1)[0]
+        c.formed([node])
+        for name in ("web.test", "web.here"):
+            register(node, name, TCP="%s:%d" % (name, web.port))
+            wait_state(node, name, "critical", "lookup " + name)
+        os.makedirs(late + "/resolve")
+        os.chmod(late, 0o755)
+        nameserver.write(late + "/resolve/resolv.conf", "nameserver 127.0.0.53\n")
+        wait_state(node, "web.test", "passing")
+        nameserver.write("/etc/hosts", HOSTS + "127.0.0.1 web.here\n")
+        wait_state(node, "web.here", "passing")
+        # And again: the service that has it is restarted.
+        shutil.rmtree(late)
+        os.makedirs(late + "/resolve")
+        os.chmod(late, 0o755)
+        nameserver.write(late + "/resolve/resolv.conf", "nameserver 127.0.0.53\nsearch test\n")
+        register(node, "web", TCP="web:%d" % web.port)
+        wait_state(node, "web", "passing")
+        shutil.rmtree(late)
+
+
 if __name__ == "__main__":
     netns.enter(mounts=True)
     nameserver.own_etc()
-    main(test_checks_by_name, test_ways_to_ask, test_keys_by_name)
+    main(test_checks_by_name, test_ways_to_ask, test_keys_by_name, test_replaced_files, test_resolv_conf_comes_late)

@@ -135,6 +135,112 @@ START_TEST(only_named_files)
 }
 END_TEST
 
+/* -- files that are replaced while a process is inside: another one does it, by order -- */
+
+static int orders[2], reports[2];
+
+static void
+outside(void)
+{
+	for (char what; read(orders[0], &what, 1) == 1;) {
+		switch (what) {
+		case 'r':
+			scratch_write("one.new", "2", 0600);
+			(void)rename(scratch_path("one.new"), scratch_path("one"));
+			break;
+		case 'w':
+			scratch_write("one", "in place", 0600);
+			break;
+		case 'u':
+			(void)unlink(scratch_path("one"));
+			break;
+		case 'f':
+			(void)rename(scratch_path("run"), scratch_path("run.old"));
+			(void)mkdir(scratch_path("run"), 0700);
+			break;
+		case 'l':
+			(void)mkdir(scratch_path("late"), 0700);
+			scratch_write("late/target", "t", 0600);
+			break;
+		case 'i':
+			scratch_write("run/new", "n", 0600);
+			(void)rename(scratch_path("run/new"), scratch_path("run/inside"));
+			break;
+		}
+		(void)!write(reports[1], &what, 1);
+	}
+	_exit(0);
+}
+
+static bool
+order(char what)
+{
+	return write(orders[1], &what, 1) == 1 && read(reports[0], &what, 1) == 1;
+}
+
+static bool
+stale(const char *name)
+{
+	const char *path = sandbox_stale();
+
+	return name == NULL ? path == NULL : path != NULL && strcmp(path, scratch_path(name)) == 0;
+}
+
+static void
+replaced_inside(struct finding *f)
+{
+	MUST(stale(NULL));
+	MUST(order('w') && stale(NULL));	/* the same file */
+	MUST(order('i') && stale(NULL));	/* the folder's rule holds for what comes into it */
+	MUST(order('r') && stale("one"));
+	DENIED(open(scratch_path("one"), O_RDONLY), EACCES);
+	MUST(order('r') && stale("one"));
+	MUST(order('u') && stale(NULL));	/* there is nothing to be read */
+	MUST(order('w') && stale("one"));	/* it is back, as another one */
+	MUST(order('u') && order('f') && stale("run"));
+}
+
+static void
+appears_inside(struct finding *f)
+{
+	MUST(stale(NULL));
+	MUST(order('l') && stale("dangling"));
+}
+
+static void
+with_outside(const struct sandbox_policy *p, inside_fn *fn)
+{
+	pid_t pid;
+
+	ck_assert(pipe(orders) == 0 && pipe(reports) == 0);
+	ck_assert_int_ge(pid = fork(), 0);
+	if (pid == 0) {
+		close(orders[1]);
+		outside();
+	}
+	inside(p, fn);
+	close(orders[1]);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+START_TEST(replaced_files_are_noticed)
+{
+	struct sandbox_policy p = closed();
+
+	scratch_write("one", "1", 0600);
+	ck_assert_int_eq(mkdir(scratch_path("run"), 0700), 0);
+	ck_assert_int_eq(symlink("late/target", scratch_path("dangling")), 0);
+	sandbox_path(&p, scratch_path("one"), SANDBOX_READ);
+	sandbox_path(&p, scratch_path("run"), SANDBOX_READ);
+	sandbox_path(&p, scratch_path("dangling"), SANDBOX_READ);
+	sandbox_path(&p, scratch_path("run/loop"), SANDBOX_READ);
+	ck_assert_int_eq(symlink("loop", scratch_path("run/loop")), 0);
+	p.notice_replaced = true;
+	with_outside(&p, replaced_inside);
+	with_outside(&p, appears_inside);
+}
+END_TEST
+
 static int opened_before = -1;
 
 static void
@@ -773,6 +879,7 @@ main(void)
 	}
 	tcase_add_checked_fixture(t, setup, scratch_close);
 	tcase_add_test(t, only_named_files);
+	tcase_add_test(t, replaced_files_are_noticed);
 	tcase_add_test(t, what_was_open_stays_usable);
 	tcase_add_test(t, rare_calls_are_denied);
 	tcase_add_test(t, process_is_hardened);
