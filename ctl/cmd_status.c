@@ -144,6 +144,35 @@ is_true(const json_t *obj, const char *key)
 	return json_is_true(json_object_get(obj, key));
 }
 
+static unsigned
+number_of(const json_t *section, const char *name)
+{
+	return (unsigned)strtoul(json_text(section, name), NULL, 10);
+}
+
+/* What this node registers, and access control keeps out of the catalog. */
+static void
+check_registrations(struct status *s)
+{
+	static const char of_agent[] = "See acl.tokens.agent in rpcd.conf(5)",
+	    of_others[] = "Register it again with a token that may";
+	const json_t *rpcd = section(s, "rpcd");
+	const char *why = json_text(rpcd, "registrations_blocked_why");
+	unsigned blocked = number_of(rpcd, "registrations_blocked");
+	unsigned total = number_of(rpcd, "services") + number_of(rpcd, "checks");
+	const char *remedy = strncmp(why, "acl.", 4) == 0 ? of_agent : of_others;
+
+	if (why[0] == '\0')
+		return;
+	if (blocked == 0)
+		say(s, BAD(remedy), "%s: the %u registrations here cannot be compared with the catalog", why, total);
+	else
+		say(s, BAD(remedy), "%s: %u of %u registrations are not in the catalog%s, the first is %s", why,
+		    blocked, total > blocked ? total : blocked,
+		    number_of(rpcd, "registrations_blocked_outdated") > 0 ? " as they are here" : "",
+		    json_text(rpcd, "registrations_blocked_first"));
+}
+
 /* This node's daemons. */
 static void
 check_node(struct status *s)
@@ -170,6 +199,7 @@ check_node(struct status *s)
 		if (folders[0] != '\0' && strcmp(folders, "ok") != 0)
 			say(s, BAD(restart[i]), "folders of %s: %s", daemons[i], folders);
 	}
+	check_registrations(s);
 	if (json_text(raft, "trouble")[0] != '\0')
 		say(s, BAD("DIAGNOSTICS in raftd(8)"), "%s", json_text(raft, "trouble"));
 	if (strcmp(json_text(raft, "state_lost"), "1") == 0)

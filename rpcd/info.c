@@ -162,6 +162,24 @@ put_registry(const struct rpcd *p, struct buf *b)
 	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
+/* What access control keeps out of the catalog: how much, the first of it, and why. */
+static unsigned
+put_blocked(const struct rpcd *p, struct buf *b)
+{
+	struct registry_blocked blocked;
+
+	registry_blocked(p->registry, &blocked);
+	const struct number numbers[] = {
+		{ "registrations_blocked", blocked.count }, { "registrations_blocked_outdated", blocked.outdated },
+	};
+
+	if (blocked.why[0] == '\0')
+		return put_numbers(b, numbers, 2);
+	put_text(b, "registrations_blocked_first", blocked.first);
+	put_text(b, "registrations_blocked_why", blocked.why);
+	return 2 + put_numbers(b, numbers, 2);
+}
+
 static unsigned
 put_dns(const struct rpcd *p, struct buf *b)
 {
@@ -266,6 +284,7 @@ info_put(void *ctx, struct buf *b)
 	n += put_acl(p, b);
 	n += put_links(p, b);
 	n += put_registry(p, b);
+	n += put_blocked(p, b);
 	n += put_dns(p, b);
 	n += put_events(p, b);
 	n += put_work(p, b);

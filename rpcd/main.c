@@ -234,6 +234,7 @@ on_token(void *ctx)
 
 	dns_process_reload(p->dns, rpcd_log_level(p));
 	acl_replicator_wake(p->replicator);
+	registry_token_changed(p->registry);
 }
 
 static bool
@@ -265,13 +266,13 @@ guard(struct rpcd *p, struct acl_guard *g, enum op_kind kind, struct route_provi
 static struct token_source
 own_token(const struct rpcd *p)
 {
-	return (struct token_source){ agent_token_own, &p->tokens };
+	return (struct token_source){ agent_token_own, &p->tokens, agent_token_own_key };
 }
 
 static struct token_source
 default_token(const struct rpcd *p)
 {
-	return (struct token_source){ agent_token_default, &p->tokens };
+	return (struct token_source){ .get = agent_token_default, .tokens = &p->tokens };
 }
 
 static struct span
@@ -512,6 +513,7 @@ reload(struct daemon_spec *d)
 	checks_log(p->checks, rpcd_log_level(p));
 	dns_process_reload(p->dns, rpcd_log_level(p));
 	acl_replicator_wake(p->replicator);
+	registry_token_changed(p->registry);
 }
 
 static bool

@@ -142,6 +142,14 @@ agent_token_own(const struct agent_tokens *t)
 	return own.len > 0 ? own : agent_token_default(t);
 }
 
+const char *
+agent_token_own_key(const struct agent_tokens *t)
+{
+	if (t != NULL && agent_token(t, RPCD_TOKEN_AGENT).len > 0)
+		return "acl.tokens.agent";
+	return agent_token_default(t).len > 0 ? "acl.tokens.default" : NULL;
+}
+
 /* All that were set by requests; an empty one is left out. */
 static enum tv_err
 write_file(struct agent_tokens *t)

@@ -28,12 +28,16 @@ bool agent_token_kind(struct span name, enum rpcd_token *out);
 struct span agent_token(const struct agent_tokens *t, enum rpcd_token kind);
 /* Of this node's own work.  t may be NULL: none. */
 struct span agent_token_own(const struct agent_tokens *t);
+/* "acl.tokens.agent", or "acl.tokens.default" where that one is used; NULL: neither is set. */
+const char *agent_token_own_key(const struct agent_tokens *t);
 /* Of whoever shows none.  t may be NULL. */
 struct span agent_token_default(const struct agent_tokens *t);
 /* Where one of these comes from, for who asks servers on this node's own account. */
 struct token_source {
 	struct span (*get)(const struct agent_tokens *t);	/* NULL: none */
 	const struct agent_tokens *tokens;
+	/* The key of rpcd.conf that it is from, for people; NULL: none of them is set.  May be NULL itself. */
+	const char *(*key)(const struct agent_tokens *t);
 };
 static inline struct span
 token_of(const struct token_source *s)

@@ -360,6 +360,21 @@ registry_watch(struct registry *r, registry_watch_fn *fn, void *ctx)
 	r->watch_ctx = ctx;
 }
 
+/* Another definition has to be allowed anew.  False: no memory, nothing changed. */
+static bool
+replace(struct entry *e, const struct local_record *rec)
+{
+	struct buf before = BUF_INIT(RECORD_BYTES_MAX);
+	bool stored;
+
+	buf_putspan(&before, e->rec);
+	stored = entry_store(e, rec) == TV_OK;
+	if (stored && (before.failed || e->removed || !span_eq(buf_span(&before), e->rec)))
+		e->accepted = e->sent_definition = false;
+	buf_done(&before);
+	return stored;
+}
+
 enum tv_err
 entry_take(struct registry *r, const struct local_record *rec, struct entry **out)
 {
@@ -383,7 +398,7 @@ entry_take(struct registry *r, const struct local_record *rec, struct entry **ou
 	} else if (check && !entry_is_status(own.check.Status)) {
 		own.check.Status = span_str("critical");
 	}
-	if (e == NULL ? (e = entry_add(r, &own)) == NULL : entry_store(e, &own) != TV_OK)
+	if (e == NULL ? (e = entry_add(r, &own)) == NULL : !replace(e, &own))
 		return TV_ENOMEM;
 	r->count[e->kind] += e->removed;
 	e->removed = false;

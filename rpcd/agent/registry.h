@@ -5,8 +5,13 @@
  * A change goes to the catalog at once; a service takes the checks with it that have its token, and goes before its
  * other checks.  A change of output alone may wait for update_interval.  Every sync_interval (and a random part of it),
  * and 15 to 30 seconds after something failed, the catalog is compared: what it lacks or has differently is sent, what
- * nobody registered here is removed from it, but for serfHealth and the service consul.  What a server refuses for
- * want of permission is left alone until the next comparison.
+ * nobody registered here is removed from it, but for serfHealth and the service consul.
+ *
+ * A request shows the token of its entry.  What was taken once is also removed, and the status of a check kept true,
+ * when that token has ended or lost its rights: with the token of the check's service, then with the agent's own.  A
+ * service whose check is critical, which no token may say in the catalog, is taken out of the catalog with the agent's
+ * token, until it may be registered again.  What a server refuses to all of them is left alone until the next
+ * comparison, and told by registry_blocked().
  */
 #ifndef TV_RPCD_AGENT_REGISTRY_H
 #define TV_RPCD_AGENT_REGISTRY_H
@@ -77,6 +82,20 @@ void registry_run(struct registry *r);
  * unless it would be sooner anyway.
  */
 void registry_server_came(struct registry *r);
+
+/* The agent's own token is another one now, maybe: the whole catalog is compared at once.  r may be NULL. */
+void registry_token_changed(struct registry *r);
+
+#define REGISTRY_WHY_BYTES 4096
+struct registry_blocked {		/* by access control */
+	unsigned count, total;		/* entries whose last push was refused; all there are */
+	unsigned outdated;		/* of count: those that are in the catalog, other than they are here */
+	bool compare;			/* the catalog may not even be read */
+	char first[REGISTRY_WHY_BYTES];	/* "service web1"; empty: none */
+	/* "acl.tokens.agent lacks service \"web\" { policy = \"write\" }"; empty: nothing is blocked. */
+	char why[REGISTRY_WHY_BYTES];
+};
+void registry_blocked(const struct registry *r, struct registry_blocked *out);
 
 struct registry_stats {			/* all since the start */
 	uint64_t comparisons;		/* with the whole catalog of this node, that came to their end */

@@ -11,6 +11,24 @@ enum dirty {
 	DIRTY,
 };
 
+/* The token that a request to the catalog shows; the next one after each refusal, see registry_rights.c. */
+enum push_token {
+	TOKEN_OWN,			/* that of the entry; the agent's, if it has none */
+	TOKEN_SERVICE,			/* that of the service that the check belongs to */
+	TOKEN_AGENT,
+};
+
+struct push {				/* a service with checks, or one entry */
+	struct registry *registry;
+	struct route_call *call;
+	struct entry *first;		/* the service first */
+	bool removal;
+	bool withdrawal;		/* of a service that stays registered here */
+	enum push_token token;
+};
+
+enum refusal { REFUSED_NOT, REFUSED_UNKNOWN, REFUSED_DENIED };	/* the token is none; it lacks a right */
+
 enum { INDEX_ID, INDEX_SERVICE, INDEXES };	/* by kind and id; checks by their service, if they have one */
 
 struct entry_index {
@@ -45,6 +63,18 @@ struct entry {
 	bool there;			/* the catalog that is being compared has it */
 	enum dirty dirty;		/* as of the push under way: changed again since it began */
 	struct push *push;		/* under way */
+	/*
+	 * The catalog took this definition from us, or had it: since then its status alone may differ.  What was never
+	 * taken is not written with another token than its own.
+	 */
+	bool accepted;
+	bool sent_definition;		/* the push under way has the definition that is here now */
+	bool sent_critical;		/* by the push under way */
+	bool told_critical;		/* the catalog has it as critical, or does not have it */
+	bool withdrawn;			/* of a service: see withdraw() */
+	enum refusal refusal;		/* of the newest push */
+	bool refusal_told;		/* in the log, since the agent's token was another one */
+	bool refused_agent;		/* the token that was refused is the agent's */
 	struct entry *push_next;	/* in the same push */
 };
 
@@ -72,6 +102,8 @@ struct registry {
 	struct rng rng;
 	struct settle *settling, **settling_end;	/* in the order of their deadlines, but for MONO_NEVER */
 	struct route_call *compare;	/* reading the catalog */
+	bool blind;			/* the comparison sees no such node: it is not there, or not to be seen */
+	enum refusal compare_refusal;	/* of the newest comparison */
 	enum entry_kind comparing;
 	struct mono compare_at, output_at, save_at, reap_at, news_at;	/* MONO_NEVER: not planned */
 	struct arena arena;		/* for a reply */
@@ -118,6 +150,12 @@ void entry_unsaved(struct entry *e, enum unsaved how);
 /* Saves what changed, as the conf says. */
 void registry_changed(struct registry *r, bool durable);
 bool entry_is_status(struct span text);
+/* Of a check: what it says here. */
+static inline bool
+entry_is_critical(const struct entry *e)
+{
+	return e->critical_since.ns != MONO_NEVER.ns;
+}
 /* Plans for now + delay, unless planned sooner. */
 void registry_at(struct registry *r, struct mono *when, struct mono delay);
 
@@ -130,6 +168,17 @@ void sync_changed(struct entry *e, bool output_only);
 void sync_all(struct registry *r, bool output);
 void sync_compare(struct registry *r);
 void sync_stop(struct registry *r);
+
+/* -- registry_rights.c -- */
+/* That this push shows now; empty: the agent's. */
+struct span push_token(const struct push *p);
+/* After a refusal: takes the next one that it may show.  False: there is none. */
+bool push_next_token(struct push *p);
+/* A refusal's error and sentence. */
+enum refusal refusal_of(const struct op_reply *reply);
+/* Notes how the newest push of an entry ended, and logs what is refused from now on. */
+void rights_refused(struct entry *e, const struct push *p, const struct op_reply *reply);
+void rights_compare_refused(struct registry *r, const struct op_reply *reply);
 /* Ends the waiting of all who have nothing to wait for, or whose time is over. */
 void sync_settle(struct registry *r);
 

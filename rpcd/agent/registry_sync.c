@@ -12,13 +12,6 @@
 #define ARGS_BYTES_MAX (1u << 20)
 #define PUSH_BYTES_MAX (512u << 10)	/* of the checks that go with a service; others follow */
 
-struct push {				/* a service with checks, or one entry */
-	struct registry *registry;
-	struct route_call *call;
-	struct entry *first;		/* the service first */
-	bool removal;
-};
-
 static const struct {
 	const char *name, *title;
 } kinds[] = { [ENTRY_SERVICE] = { "service", "Service" }, [ENTRY_CHECK] = { "check", "Check" } };
@@ -45,6 +38,19 @@ static void
 compare_soon(struct registry *r)
 {
 	registry_at(r, &r->compare_at, mono_add(RETRY_MIN, sync_spread(r, scaled(r, RETRY_SPREAD))));
+}
+
+void
+registry_token_changed(struct registry *r)
+{
+	if (r == NULL)
+		return;
+	for (struct entry *e = r->first; e != NULL; e = e->next) {
+		e->refusal_told = false;
+		if (e->refusal != REFUSED_NOT)
+			e->dirty = DIRTY;
+	}
+	registry_at(r, &r->compare_at, MONO_ZERO);
 }
 
 void
@@ -138,16 +144,19 @@ take_reply(struct entry *e, const struct push *p, const struct op_reply *reply)
 	int len = (int)e->id.len;
 
 	e->push = NULL;
-	if (reply->err == TV_EPERM) {
-		log_warn("agent", "%s %s blocked by ACLs: %s=%.*s", kinds[e->kind].title,
-		    p->removal ? "deregistration" : "registration", name, len, id);
-	} else if (reply->err != TV_OK) {
+	rights_refused(e, p, reply);
+	if (reply->err == TV_OK) {
+		e->accepted = e->accepted || (!p->removal && e->sent_definition);
+		e->told_critical = e->sent_critical || p->removal;
+		e->withdrawn = e->kind == ENTRY_SERVICE && p->withdrawal;
+	}
+	if (reply->err != TV_OK && reply->err != TV_EPERM) {
 		log_debug("agent", "sync of %s %.*s failed: %s", name, len, id, tv_strerror(reply->err));
 		e->dirty = DIRTY;
 		compare_soon(e->registry);
-	} else if (p->removal && e->dirty == CLEAN) {
-		log_info("agent", "Deregistered %s: %s=%.*s", name, name, len, id);
-	} else if (!p->removal && e->dirty == CLEAN) {
+	} else if (reply->err == TV_OK && p->removal && e->dirty == CLEAN) {
+		log_info("agent", "%s %s: %s=%.*s", p->withdrawal ? "Withdrew" : "Deregistered", name, name, len, id);
+	} else if (reply->err == TV_OK && !p->removal && e->dirty == CLEAN) {
 		log_debug("agent", "Synced %s: %s=%.*s", name, name, len, id);
 	}
 }
@@ -172,19 +181,85 @@ push_rest(struct entry *head, bool removal)
 		entry_drop(head);
 }
 
+static void send_push(struct push *p);
+
+/*
+ * A service goes from the catalog, with the agent's token, and stays here: one of its checks is critical, the catalog
+ * has it otherwise, and no token may say so there.  Each comparison tries to register it again.
+ */
+static void
+withdraw(struct entry *service, const struct entry *check)
+{
+	struct registry *r = service->registry;
+	struct push *p = calloc(1, sizeof(*p));
+
+	if (p == NULL) {
+		compare_soon(r);
+		return;
+	}
+	log_warn("agent", "service=%.*s goes from the catalog: its check %.*s is critical, and no token may say so "
+	    "there", (int)service->id.len, (const char *)service->id.p, (int)check->id.len, (const char *)check->id.p);
+	*p = (struct push){ .registry = r, .first = service, .removal = true, .withdrawal = true,
+	    .token = TOKEN_AGENT };
+	service->push = p;
+	service->push_next = NULL;
+	service->dirty = CLEAN;
+	r->stats.pushes++;
+	send_push(p);
+}
+
+/* No token may say what this push does.  Checks that came with their service may be told alone, by other tokens. */
+static void
+push_refused(struct entry *head, bool alone)
+{
+	struct entry *owner = entry_owner(head);
+
+	if (head->dirty == DIRTY) {		/* it is another one by now, maybe with another token */
+		push(head);
+		return;
+	}
+	if (alone && owner != NULL && !owner->removed && !owner->withdrawn && owner->push == NULL && head->accepted &&
+	    !head->removed && head->sent_critical && !head->told_critical)
+		withdraw(owner, head);
+	if (head->kind != ENTRY_SERVICE || head->removed || head->withdrawn || !head->accepted)
+		return;
+	for (struct entry *e = entry_check_first(head->registry, head->id), *next; e != NULL; e = next) {
+		next = entry_check_next(e);
+		if (e->push != NULL || !e->accepted || e->dirty == DIRTY_OUTPUT)
+			continue;
+		e->dirty = DIRTY;
+		push(e);
+	}
+}
+
+static void
+end_push(struct push *p, const struct op_reply *reply)
+{
+	struct registry *r = p->registry;
+	struct entry *first = p->first;
+	bool removal = p->removal, withdrawal = p->withdrawal;
+
+	r->stats.pushes_failed += reply->err != TV_OK;
+	for (struct entry *e = first; e != NULL; e = e->push_next)
+		take_reply(e, p, reply);
+	free(p);
+	if (reply->err == TV_OK)
+		push_rest(first, removal);
+	else if (reply->err == TV_EPERM && !withdrawal)
+		push_refused(first, first->kind == ENTRY_CHECK);
+	sync_settle(r);
+}
+
 static void
 on_pushed(void *ctx, const struct op_reply *reply)
 {
 	struct push *p = ctx;
-	struct registry *r = p->registry;
 
-	r->stats.pushes_failed += reply->err != TV_OK;
-	for (struct entry *e = p->first; e != NULL; e = e->push_next)
-		take_reply(e, p, reply);
-	if (reply->err == TV_OK)
-		push_rest(p->first, p->removal);
-	free(p);
-	sync_settle(r);
+	p->call = NULL;
+	if (reply->err == TV_EPERM && push_next_token(p))
+		send_push(p);
+	else
+		end_push(p, reply);
 }
 
 static void
@@ -196,6 +271,8 @@ join(struct push *p, struct entry *e)
 	e->push_next = *at;
 	*at = e;
 	e->dirty = CLEAN;
+	e->sent_definition = true;
+	e->sent_critical = entry_is_critical(e);
 }
 
 /* A service takes the checks with it that have its token, as many as fit. */
@@ -242,7 +319,7 @@ send_registration(struct push *p)
 		args.Service = rec.service;
 		join_checks(p, &args);
 	}
-	return ask(r, OP_CATALOG_REGISTER, p->first->token, &args, on_pushed, p);
+	return ask(r, OP_CATALOG_REGISTER, push_token(p), &args, on_pushed, p);
 }
 
 static struct route_call *
@@ -251,7 +328,15 @@ send_deregistration(struct push *p)
 	struct catalog_deregister args = { .Node = span_str(p->registry->conf.node_name) };
 
 	*(p->first->kind == ENTRY_SERVICE ? &args.ServiceID : &args.CheckID) = p->first->id;
-	return ask(p->registry, OP_CATALOG_DEREGISTER, p->first->token, &args, on_pushed, p);
+	return ask(p->registry, OP_CATALOG_DEREGISTER, push_token(p), &args, on_pushed, p);
+}
+
+static void
+send_push(struct push *p)
+{
+	p->call = p->removal ? send_deregistration(p) : send_registration(p);
+	if (p->call == NULL)
+		end_push(p, &(struct op_reply){ .err = TV_EAGAIN });
 }
 
 /* Sends an entry; or its service, if the catalog does not have that as it is: the entry goes with it or after it. */
@@ -261,7 +346,7 @@ push(struct entry *e)
 	struct entry *owner = entry_owner(e);
 	struct registry *r = e->registry;
 
-	if (owner != NULL && (owner->push != NULL || owner->dirty != CLEAN || owner->removed))
+	if (owner != NULL && (owner->push != NULL || owner->dirty != CLEAN || owner->removed || owner->withdrawn))
 		e = owner;
 	if (e->push != NULL)
 		return;
@@ -273,9 +358,7 @@ push(struct entry *e)
 	*p = (struct push){ .registry = r, .removal = e->removed };
 	join(p, e);
 	r->stats.pushes++;
-	p->call = e->removed ? send_deregistration(p) : send_registration(p);
-	if (p->call == NULL)
-		on_pushed(p, &(struct op_reply){ .err = TV_EAGAIN });
+	send_push(p);
 }
 
 void
@@ -330,6 +413,24 @@ same(struct entry *e, struct local_record *there)
 	return eq;
 }
 
+/* The same but for what a check says. */
+static bool
+same_definition(struct entry *e, const struct local_record *there)
+{
+	struct local_record own, other = *there;
+	struct buf packed = BUF_INIT(ARGS_BYTES_MAX);
+	bool eq;
+
+	if (e->kind == ENTRY_CHECK && registry_get(e, &own)) {
+		other.check.Status = own.check.Status;
+		other.check.Output = own.check.Output;
+	}
+	entry_pack(e->registry, &other, &packed);
+	eq = span_eq(buf_span(&packed), e->rec);
+	buf_done(&packed);
+	return eq;
+}
+
 /* What nobody registered here is to be removed from the catalog. */
 static void
 compare_one(struct registry *r, struct local_record *there)
@@ -345,11 +446,17 @@ compare_one(struct registry *r, struct local_record *there)
 	e->there = true;
 	if (e->push != NULL)
 		return;
+	e->told_critical = check && span_eqs(there->check.Status, "critical");
+	e->withdrawn = false;
+	/* Of this node it may be removed by the agent, whoever registered it. */
+	e->accepted = e->accepted || e->removed || !check || same_definition(e, there);
 	if (e->removed || !same(e, there)) {
 		r->stats.differences += e->dirty == CLEAN || e->removed;
 		e->dirty = DIRTY;
+		return;
 	}
-	else if (e->dirty == DIRTY)
+	e->refusal = REFUSED_NOT;
+	if (e->dirty == DIRTY)
 		e->dirty = CLEAN;
 }
 
@@ -358,6 +465,8 @@ compare_services(struct registry *r, struct rd *in)
 {
 	struct node_services list = { 0 };
 	enum tv_err err = schema_unpack(&node_services_schema, in, &r->arena, &list);
+
+	r->blind = err == TV_OK && !list.found;
 
 	for (uint32_t i = 0; err == TV_OK && i < list.Services.n; i++)
 		compare_one(r, &(struct local_record){ .kind = ENTRY_SERVICE,
@@ -387,6 +496,10 @@ compare_rest(struct registry *r)
 		next = e->next;
 		if (e->kind != r->comparing || e->push != NULL || e->there)
 			continue;
+		if (e->removed && r->blind && e->accepted) {
+			e->dirty = DIRTY;	/* it may be there all the same */
+			continue;
+		}
 		if (e->removed) {
 			entry_drop(e);
 			continue;
@@ -424,10 +537,13 @@ on_catalog(void *ctx, const struct op_reply *reply)
 	arena_reset(&r->arena);
 	if (err == TV_OK)
 		err = r->comparing == ENTRY_SERVICE ? compare_services(r, &in) : compare_checks(r, &in);
+	rights_compare_refused(r, reply);
 	if (err != TV_OK) {
 		r->stats.comparisons_failed++;
 		log_debug("agent", "comparison with the catalog failed: %s", tv_strerror(err));
 		compare_soon(r);
+		if (err == TV_EPERM)
+			sync_all(r, false);	/* other tokens than the agent's may be good */
 		return;
 	}
 	compare_rest(r);

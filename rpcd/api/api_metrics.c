@@ -45,7 +45,7 @@ static const struct section_kind {
 	    "peers_unproven dns_conns dns_facts dns_facts_bytes dns_follows dns_processes dns_rendered_bytes "
 	    "dns_under_way "
 	    "check_processes check_runs_under_way checks_run_here "
-	    "services uptime_s " },
+	    "registrations_blocked registrations_blocked_outdated services uptime_s " },
 };
 
 struct metric {

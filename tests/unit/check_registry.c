@@ -18,6 +18,7 @@ static struct route_call {
 	registry_reply *done;
 	void *ctx;
 } calls[CALLS_MAX];
+static const char *refused_with = "ACL not found";	/* the sentence of TV_EPERM */
 static struct mono clock_now, due_at;
 static bool refuse;
 static unsigned saves, sent, told, cluster_size;
@@ -85,6 +86,22 @@ members(void *ctx)
 	return cluster_size;
 }
 
+static const char *agent_token_now;	/* "": none is set */
+
+static struct span
+agent_token_of(const struct agent_tokens *t)
+{
+	(void)t;
+	return span_str(agent_token_now);
+}
+
+static const char *
+agent_token_key(const struct agent_tokens *t)
+{
+	(void)t;
+	return agent_token_now[0] == '\0' ? NULL : "acl.tokens.agent";
+}
+
 static struct registry *
 open_table(void)
 {
@@ -93,7 +110,7 @@ open_table(void)
 		.sync_interval = MONO_S(60), .update_interval = MONO_S(300), .sync_wait = MONO_MS(500),
 		.seed = 7,
 		.now = now, .send = send_op, .cancel = cancel, .due = due, .save = save, .news = hear,
-		.members = members, .ctx = &due_at,
+		.members = members, .ctx = &due_at, .token = { agent_token_of, NULL, agent_token_key },
 	});
 
 	ck_assert_ptr_nonnull(r);
@@ -107,6 +124,7 @@ setup(void)
 	memset(calls, 0, sizeof(calls));
 	clock_now = MONO_S(1000);
 	refuse = false;
+	agent_token_now = "";
 	saves = sent = 0;
 	cluster_size = 3;
 	arena = ARENA_INIT(1u << 20);
@@ -162,7 +180,8 @@ answer(enum op_code op, void *rec, enum tv_err err, struct span value)
 			memset(rec, 0, op_find((uint16_t)op)->args->size);
 			ck_assert_int_eq(schema_unpack(op_find((uint16_t)op)->args, &in, &arena, rec), TV_OK);
 			calls[i].open = false;
-			calls[i].done(calls[i].ctx, &(struct op_reply){ .err = err, .value = value });
+			calls[i].done(calls[i].ctx, &(struct op_reply){ .err = err, .value = value,
+			    .text = span_str(err == TV_EPERM ? refused_with : "") });
 			return token;
 		}
 	return NULL;
@@ -202,6 +221,22 @@ compare(const struct service *services, uint32_t n, const struct check *checks, 
 		schema_pack(&check_schema, &checks[i], &b);
 	answer(OP_HEALTH_NODE, &args, TV_OK, buf_span(&b));
 	ck_assert(span_eqs(args.Name, "n1"));
+	buf_done(&b);
+}
+
+/* It sees no node of this name there: the agent's token may not, or there is none. */
+static void
+compare_blind(void)
+{
+	struct node_services list = { .found = false };
+	struct buf b = BUF_INIT(65536);
+	struct catalog_read args;
+
+	while (open_calls(OP_CATALOG_NODE) == 0)
+		pass(MONO_S(1));
+	schema_pack(&node_services_schema, &list, &b);
+	answer(OP_CATALOG_NODE, &args, TV_OK, buf_span(&b));
+	answer(OP_HEALTH_NODE, &args, TV_OK, SPAN_NONE);
 	buf_done(&b);
 }
 
@@ -339,6 +374,206 @@ START_TEST(a_service_goes_with_its_checks)
 	ck_assert_ptr_null(entry_find(table, ENTRY_CHECK, span_str("c1")));
 	ck_assert_ptr_eq(table->first, table->last);
 	ck_assert_uint_eq(open_calls(OP_CATALOG_DEREGISTER), 0);
+}
+END_TEST
+
+/* -- tokens that end -------------------------------------------------------------- */
+
+/* A service and its check with tokens, and the catalog has both. */
+static void
+synced_with(const char *of_service, const char *of_check)
+{
+	agent_token_now = "agent";
+	ck_assert_int_eq(put_service(service("web1", "a"), of_service), TV_OK);
+	ck_assert_str_eq(registered(TV_OK), of_service);
+	ck_assert_int_eq(put_check("c1", "web1", of_check, MONO_ZERO), TV_OK);
+	ck_assert_str_eq(registered(TV_OK), of_check);
+}
+
+static struct registry_blocked
+blocked(void)
+{
+	static struct registry_blocked b;
+
+	registry_blocked(table, &b);
+	return b;
+}
+
+/* The agent removes what it registered, with its own token where that of the registration has ended. */
+START_TEST(removed_without_its_token)
+{
+	synced_with("t", "u");
+	ck_assert_int_eq(registry_remove(table, ENTRY_CHECK, span_str("c1")), TV_OK);
+	ck_assert_str_eq(deregistered(TV_EPERM), "u");
+	ck_assert_str_eq(deregistered(TV_EPERM), "t");
+	ck_assert_str_eq(deregistered(TV_OK), "agent");
+	ck_assert(span_eqs(dereg.CheckID, "c1"));
+	ck_assert_ptr_null(entry_find(table, ENTRY_CHECK, span_str("c1")));
+	ck_assert_int_eq(registry_remove(table, ENTRY_SERVICE, span_str("web1")), TV_OK);
+	ck_assert_str_eq(deregistered(TV_EPERM), "t");
+	ck_assert_str_eq(deregistered(TV_EPERM), "agent");
+	ck_assert_uint_eq(open_calls(OP_CATALOG_DEREGISTER), 0);
+	struct registry_blocked b = blocked();
+	ck_assert_uint_eq(b.count, 1);
+	ck_assert_str_eq(b.first, "service web1");
+	ck_assert_str_eq(b.why, "acl.tokens.agent is unknown");
+	/* It is not forgotten while the catalog has it, or this node cannot see whether it does. */
+	compare((struct service[]){ service("web1", "a") }, 1, NULL, 0);
+	ck_assert_str_eq(deregistered(TV_EPERM), "t");
+	ck_assert_str_eq(deregistered(TV_EPERM), "agent");
+	compare_blind();
+	ck_assert_str_eq(deregistered(TV_EPERM), "t");
+	ck_assert_str_eq(deregistered(TV_OK), "agent");
+	ck_assert_ptr_null(table->first);
+	ck_assert_uint_eq(blocked().count, 0);
+}
+END_TEST
+
+/* What the catalog never took is not removed from it: the id may be another one's there. */
+START_TEST(never_accepted)
+{
+	agent_token_now = "agent";
+	refused_with = "Permission denied";
+	ck_assert_int_eq(put_service(service("VID", "a"), "t"), TV_OK);
+	ck_assert_str_eq(registered(TV_EPERM), "t");
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 0);
+	ck_assert_str_eq(blocked().why, "the token of service VID lacks service \"web\" { policy = \"write\" }");
+	ck_assert_int_eq(registry_remove(table, ENTRY_SERVICE, span_str("VID")), TV_OK);
+	ck_assert_str_eq(deregistered(TV_EPERM), "t");
+	ck_assert_uint_eq(open_calls(OP_CATALOG_DEREGISTER), 0);
+	compare((struct service[]){ service("vid", "a") }, 1, NULL, 0);
+	ck_assert_ptr_null(entry_find(table, ENTRY_SERVICE, span_str("VID")));
+	ck_assert_str_eq(deregistered(TV_OK), "agent");		/* vid, which nobody registered here */
+	ck_assert(span_eqs(dereg.ServiceID, "vid"));
+	/* Another definition needs the right anew, also when it comes while the old one is on its way. */
+	synced_with("t", "u");
+	ck_assert_int_eq(update("c1", "warning", ""), TV_OK);
+	struct local_record other = { .kind = ENTRY_CHECK, .check = check("c1", "web1", "passing"), .token = span_str("u"),
+	    .ttl = 1 };
+	other.check.Notes = span_str("other");
+	ck_assert_int_eq(registry_put(table, &other), TV_OK);
+	ck_assert_str_eq(registered(TV_OK), "u");
+	ck_assert_str_eq(registered(TV_EPERM), "u");
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 0);
+	refused_with = "ACL not found";
+}
+END_TEST
+
+/* A status is told with the token of the service, else with the agent's. */
+START_TEST(states_without_their_token)
+{
+	synced_with("t", "u");
+	ck_assert_int_eq(update("c1", "critical", "x"), TV_OK);
+	ck_assert_str_eq(registered(TV_EPERM), "u");
+	ck_assert_str_eq(registered(TV_EPERM), "t");
+	ck_assert_str_eq(registered(TV_OK), "agent");
+	ck_assert(reg.has_check && span_eqs(reg.Check.Status, "critical"));
+	ck_assert_uint_eq(blocked().count, 0);
+	ck_assert_int_eq(update("c1", "passing", "x"), TV_OK);
+	ck_assert_str_eq(registered(TV_EPERM), "u");
+	ck_assert_str_eq(registered(TV_OK), "t");
+	ck_assert(span_eqs(reg.Check.Status, "passing"));
+	ck_assert_uint_eq(sent, 2 + 3 + 2);
+}
+END_TEST
+
+/* A restart knows by the first comparison what the catalog took. */
+START_TEST(states_after_a_restart)
+{
+	struct check there = check("c1", "web1", "passing");
+
+	synced_with("t", "t");
+	for (struct entry *e = table->first; e != NULL; e = e->next)
+		e->accepted = false;
+	ck_assert_int_eq(update("c1", "critical", "x"), TV_OK);
+	ck_assert_str_eq(registered(TV_EPERM), "t");
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 0);
+	compare((struct service[]){ service("web1", "a") }, 1, &there, 1);
+	ck_assert_str_eq(registered(TV_EPERM), "t");
+	ck_assert_str_eq(registered(TV_OK), "agent");
+	ck_assert(span_eqs(reg.Check.Status, "critical"));
+}
+END_TEST
+
+/* No token may say that the instance is critical: it goes from the catalog, and comes back with a right. */
+START_TEST(dead_instances_do_not_stay)
+{
+	struct registry_blocked b;
+
+	synced_with("t", "t");
+	ck_assert_int_eq(update("c1", "critical", "x"), TV_OK);
+	ck_assert_str_eq(registered(TV_EPERM), "t");
+	refused_with = "Permission denied";
+	ck_assert_str_eq(registered(TV_EPERM), "agent");
+	ck_assert_str_eq(deregistered(TV_OK), "agent");
+	ck_assert(span_eqs(dereg.ServiceID, "web1"));
+	b = blocked();
+	ck_assert_uint_eq(b.count, 1);
+	ck_assert_str_eq(b.first, "check c1");
+	ck_assert_str_eq(b.why, "acl.tokens.agent lacks service \"web\" { policy = \"write\" }");
+	ck_assert_uint_eq(registry_count(table, ENTRY_SERVICE), 1);
+	/* Its state still goes with the service, which the token may not register. */
+	refused_with = "ACL not found";
+	ck_assert_int_eq(update("c1", "passing", "x"), TV_OK);
+	ck_assert_str_eq(registered(TV_EPERM), "t");
+	ck_assert(reg.has_service && reg.Checks.n == 1);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER) + open_calls(OP_CATALOG_DEREGISTER), 0);
+	ck_assert_int_eq(update("c1", "critical", "y"), TV_OK);
+	ck_assert_str_eq(registered(TV_EPERM), "t");
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER) + open_calls(OP_CATALOG_DEREGISTER), 0);
+	ck_assert_str_eq(blocked().why, "the token of service web1 is unknown");
+	compare(NULL, 0, NULL, 0);
+	ck_assert_str_eq(registered(TV_OK), "t");
+	ck_assert(reg.has_service && reg.Checks.n == 1 && span_eqs(((struct check *)reg.Checks.v)[0].Status, "critical"));
+	ck_assert_uint_eq(blocked().count, 0);
+}
+END_TEST
+
+/* What came with its service in one push, which is refused, is told alone. */
+START_TEST(states_that_came_with_their_service)
+{
+	struct service other = service("web1", "z");
+
+	synced_with("t", "t");
+	ck_assert_int_eq(update("c1", "critical", "x"), TV_OK);
+	ck_assert_str_eq(registered(TV_ENOLEADER), "t");
+	/* Somebody changed the service in the catalog: it is to be written again, and its check with it. */
+	compare(&other, 1, (struct check[]){ check("c1", "web1", "passing") }, 1);
+	ck_assert_str_eq(registered(TV_EPERM), "t");
+	ck_assert(reg.has_service && reg.Checks.n == 1);
+	ck_assert_str_eq(registered(TV_EPERM), "t");
+	ck_assert(reg.has_check && !reg.has_service);
+	ck_assert_str_eq(registered(TV_OK), "agent");
+	ck_assert_uint_eq(blocked().count, 1);
+	ck_assert_uint_eq(blocked().outdated, 1);
+}
+END_TEST
+
+/* A new token of the agent: all is compared at once, and what was refused is tried again. */
+START_TEST(a_new_agent_token)
+{
+	struct catalog_read args;
+
+	compare(NULL, 0, NULL, 0);
+	refused_with = "Permission denied";
+	ck_assert_int_eq(put_service(service("web1", "a"), ""), TV_OK);
+	ck_assert_str_eq(registered(TV_EPERM), "");
+	ck_assert_str_eq(blocked().why, "acl.tokens.agent is not set");
+	ck_assert_uint_eq(blocked().total, 1);
+	agent_token_now = "agent";
+	registry_token_changed(table);
+	registry_run(table);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_NODE), 1);
+	refused_with = "ACL not found";
+	ck_assert_str_eq(answer(OP_CATALOG_NODE, &args, TV_EPERM, SPAN_NONE), "agent");
+	ck_assert(blocked().compare);
+	registry_token_changed(table);
+	registry_run(table);
+	compare(NULL, 0, NULL, 0);
+	ck_assert_str_eq(registered(TV_OK), "agent");
+	ck_assert_uint_eq(blocked().count, 0);
+	ck_assert_str_eq(blocked().why, "");
+	ck_assert(!blocked().compare);
 }
 END_TEST
 
@@ -932,7 +1167,9 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		ids_that_differ_by_case, limits, a_service_takes_its_checks_along, a_service_goes_with_its_checks, registered_again_while_it_goes,
+		ids_that_differ_by_case, removed_without_its_token, never_accepted, states_without_their_token,
+		states_after_a_restart, dead_instances_do_not_stay, states_that_came_with_their_service, a_new_agent_token,
+		limits, a_service_takes_its_checks_along, a_service_goes_with_its_checks, registered_again_while_it_goes,
 		comparison, comparisons_are_spread, a_service_with_its_checks, no_room_for_all_of_it, news, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
 		settling, users, the_file, definitions, definitions_have_a_limit, a_server_came, counted, many,
 	};
