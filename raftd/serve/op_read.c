@@ -154,12 +154,26 @@ refused_by_stale(struct request *q)
 	return true;
 }
 
+/*
+ * While it waited its token became another one's, or its policies others: what it may see has changed, though the state
+ * has the same index.  Sets are known by the text of their rules, so that the same rules are the same set.
+ */
+static bool
+rights_changed(const struct request *q, const struct fsm_rights *now)
+{
+	const struct fsm_rights *before = q->rights;
+
+	return q->blocked && (before == NULL ? NULL : fsm_rights_set(before)) != (now == NULL ? NULL : fsm_rights_set(now));
+}
+
 /* What was looked up is given, or waits for something newer. */
 static void
 give(struct request *q)
 {
 	struct state_read *r = q->lookup;
 
+	if (rights_changed(q, r->rights))
+		q->last = true;
 	fsm_rights_free(q->rights);
 	q->rights = r->rights;
 	r->rights = NULL;

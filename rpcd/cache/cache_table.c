@@ -664,13 +664,17 @@ cache_table_fetched(struct cache_table *t, struct mono now, struct cache_entry *
 	e->fetched_at = now;
 	e->failures = 0;
 	e->err = TV_OK;
+	bool same_value = same;
 	same = same && e->index == before;
 	if (!same)
 		e->version = ++t->versions;
 	if (!same || was_lost)
 		tell_watches(t, e);
-	/* An index that went back: the state is another one.  Whoever waits for a higher index is told at once. */
-	answer_waiters(t, e, too_large || (was_valid && index < before));
+	/*
+	 * An index that went back: the state is another one.  Another value of the same index: the token may see more
+	 * or less than before.  Waiters for a higher index are answered at once.
+	 */
+	answer_waiters(t, e, too_large || (was_valid && (index < before || (index == before && !same_value))));
 	if (too_large) {
 		t->stats.too_large++;
 		cache_entry_end(t, e);

@@ -10,10 +10,10 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, Cluster, main  # noqa: E402
-from dnsask import A, NOERROR, NOWHERE, SERVFAIL, dns, question  # noqa: E402
+from dnsask import A, NOERROR, NOWHERE, PTR, SERVFAIL, dns, question  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
-PTR = 12
+
 SOON = {"rpc_hold_timeout": "1s"}
 GONE, BACK = "names are answered from memory", "names are answered from what they know"
 

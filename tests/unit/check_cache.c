@@ -305,6 +305,29 @@ START_TEST(test_blocking)
 }
 END_TEST
 
+/* The token may see less than before: the index is the same, and who waits for a higher one is told. */
+START_TEST(test_other_rights)
+{
+	struct cache_ask q = question("a");
+	struct cache_waiter w;
+	struct cache_answer a;
+
+	begin(1 << 20, 100);
+	fill("a", 7, "seven");
+	q.index = 7;
+	q.wait = MONO_S(60);
+	ck_assert_int_eq(ask(&q, &w, &a), CACHE_WAIT);
+	pass(MONO_S(1));
+	arrives("a", 7, "seven");			/* nothing has changed: its time was up */
+	nobody_answered();
+	pass(MONO_S(1));
+	arrives("a", 7, "");
+	a = answered(&w);
+	ck_assert(!a.hit && a.reply.index == 7 && a.reply.value.len == 0);
+	end();
+}
+END_TEST
+
 START_TEST(test_lost_and_found)
 {
 	struct mono lost;
@@ -826,6 +849,7 @@ main(void)
 	tcase_add_test(t, test_first_is_shared);
 	tcase_add_test(t, test_follows);
 	tcase_add_test(t, test_blocking);
+	tcase_add_test(t, test_other_rights);
 	tcase_add_test(t, test_lost_and_found);
 	tcase_add_test(t, test_errors);
 	tcase_add_test(t, test_on_demand);
