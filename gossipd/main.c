@@ -449,6 +449,16 @@ keep_small(void)
 #endif
 }
 
+#define OWN_DESCRIPTORS 64	/* files, sockets, and those of its own exchanges, which are few at a time */
+
+static uint64_t
+descriptors(const struct daemon_spec *d)
+{
+	const struct gossip_conf *c = d->conf;
+
+	return OWN_DESCRIPTORS + c->streams_max * ENGINE_POOLS + c->clients_max;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -458,6 +468,7 @@ main(int argc, char **argv)
 	struct daemon_spec spec = {
 		.name = "gossipd", .user = "_gossipd", .opts = gossip_opts, .opt_count = gossip_opt_count,
 		.conf_size = sizeof(conf), .conf = &conf, .cluster = &cluster, .check = check, .open = open_engine,
+		.descriptors = descriptors, .descriptor_keys = "limits.streams and limits.clients",
 		.listens = listens, .policy = policy, .run = run, .stop = stop, .ctx = &engine,
 		.without_data = "Members and new keys of the cluster are no longer saved: a restart would lose them. "
 		    "If the folder was moved, move it back; if it is lost, restart gossipd to create it again",

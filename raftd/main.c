@@ -437,6 +437,16 @@ keep_small(void)
 #endif
 }
 
+#define OWN_DESCRIPTORS 192	/* files of Berkeley DB and of snapshots, channels to daemons and processes */
+
+static uint64_t
+descriptors(const struct daemon_spec *d)
+{
+	const struct raftd_conf *c = d->conf;
+
+	return OWN_DESCRIPTORS + PEERS_MAX + c->links_max + c->clients_max;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -447,6 +457,7 @@ main(int argc, char **argv)
 		.socket_users = { "_rpcd" }, .socket_group = "_rpcd", .asks_gossipd = true,
 		.opts = raftd_opts, .opt_count = raftd_opt_count, .conf_size = sizeof(d.conf),
 		.conf = &d.conf, .cluster = &d.cluster,
+		.descriptors = descriptors, .descriptor_keys = "links_max and clients_max",
 		.check = raftd_check, .open = raftd_open, .listens = raftd_listens, .policy = raftd_policy,
 		.run = raftd_run, .reload = raftd_reload,
 		.wind_down = raftd_wind_down, .stop = raftd_stop, .looks_beside = true, .keeps = keeps, .data_lost = raftd_data_lost,

@@ -736,6 +736,18 @@ listens(const struct daemon_spec *d, struct buf *out)
 	buf_printf(out, "%s%s/rpcd.sock", out->len > 0 ? ", " : "", p->cluster.run_dir);
 }
 
+#define OWN_DESCRIPTORS 128	/* files, channels to daemons and processes, listeners, streams of logs */
+
+static uint64_t
+descriptors(const struct daemon_spec *d)
+{
+	const struct rpcd_conf *c = d->conf;
+	uint64_t listeners = 1 + (c->http_port != 0 ? c->http_addresses.count : 0);
+
+	return OWN_DESCRIPTORS + c->http_max_conns * listeners + c->links_max +
+	    (d->cluster->server ? c->rpc_max_conns : 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -755,6 +767,8 @@ main(int argc, char **argv)
 			{ "http_addresses", &p.conf.http_addresses, NULL },	/* DNS may be there alone */
 			{ "dns_addresses", &p.conf.dns_addresses, &p.conf.dns_port },
 		},
+		.descriptors = descriptors,
+		.descriptor_keys = "limits.http_max_conns, limits.rpc_max_conns and limits.links_max",
 		.open = opening_open,
 		.listens = listens,
 		.policy = allow,

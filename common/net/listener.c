@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
+#include "common/base/descriptors.h"
 #include "common/base/log.h"
 #include "common/net/chan.h"
 
@@ -25,6 +26,7 @@ struct listener {
 	struct ev_loop *loop;
 	int fd;
 	unsigned conns, conns_max;
+	bool is_unix;
 	uint64_t refused;
 	void (*on_accept)(void *ctx, int fd);
 	void *ctx;
@@ -66,11 +68,13 @@ on_acceptable(struct ev_loop *loop, ev_io *w, int revents)
 				rest(l);
 			return;		/* EAGAIN, or a connection that ended before we came */
 		}
-		if (l->conns >= l->conns_max) {
+		if (l->conns >= l->conns_max || (!l->is_unix && descriptors_scarce(fd))) {
 			close(fd);
 			l->refused++;
 			if (log_allow(&l->limit, "net"))
-				log_warn("net", "connection refused: %u are open already", l->conns);
+				log_warn("net", "connection refused: %u are open already%s", l->conns,
+				    l->conns < l->conns_max ? ", and nearly all descriptors are used that this process "
+				    "may have (RLIMIT_NOFILE)" : "");
 			continue;
 		}
 		l->conns++;
@@ -82,11 +86,14 @@ struct listener *
 listener_new(struct ev_loop *loop, int fd, unsigned conns_max, void (*on_accept)(void *ctx, int fd), void *ctx)
 {
 	struct listener *l = calloc(1, sizeof(*l));
+	struct sockaddr_storage own;
+	socklen_t len = sizeof(own);
 
 	if (l == NULL) {
 		close(fd);
 		return NULL;
 	}
+	l->is_unix = getsockname(fd, (struct sockaddr *)&own, &len) == 0 && own.ss_family == AF_UNIX;
 	l->loop = loop;
 	l->fd = fd;
 	l->conns_max = conns_max;

@@ -7,12 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +22,7 @@
 
 #include "common/base/assert.h"
 #include "common/base/clock.h"
+#include "common/base/descriptors.h"
 #include "common/base/log.h"
 #include "common/net/chan.h"
 #include "common/proc/await.h"
@@ -245,14 +246,14 @@ print_conf(const struct daemon_spec *d)
 }
 
 static void
-raise_descriptor_limit(void)
+check_descriptors(const struct daemon_spec *d)
 {
-	struct rlimit r;
+	uint64_t allowed = descriptors_raise(), wanted = d->descriptors != NULL ? d->descriptors(d) : 0;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
-		r.rlim_cur = r.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &r);	/* the old limit serves too, for fewer connections */
-	}
+	if (wanted > allowed)
+		log_warn(d->name, "%s let this process use %" PRIu64 " descriptors, and it may have %" PRIu64
+		    " (RLIMIT_NOFILE): connections beyond are refused.  Raise LimitNOFILE= of its unit, or lower them",
+		    d->descriptor_keys, wanted, allowed);
 }
 
 static void
@@ -321,7 +322,7 @@ prepare(struct daemon_spec *d, struct privdrop *plan, struct trouble *t)
 		return err;
 	d->socket_gid = plan->socket_gid;
 	learn_peers(d, plan);
-	raise_descriptor_limit();
+	check_descriptors(d);
 	return TV_OK;
 }
 

@@ -37,6 +37,12 @@ struct daemon_spec {
 		const struct conf_list *list;
 		const uint16_t *port;		/* 0: none is bound.  May be NULL */
 	} addresses[2];
+	/*
+	 * The most descriptors that the configuration lets it have, and the keys that say so: where the kernel allows
+	 * fewer, there is one warning at the start.  May be NULL.
+	 */
+	uint64_t (*descriptors)(const struct daemon_spec *d);
+	const char *descriptor_keys;
 	/* With privileges: bind sockets, read keys. */
 	enum tv_err (*open)(struct daemon_spec *d, char *errbuf, size_t cap);
 	/* Appends where the daemon listens, for the first line of the log: "10.0.0.1:8300, /run/...".  May be NULL. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
+#include "common/base/descriptors.h"
 #include "common/base/log.h"
 #include "common/proc/heaptrim.h"
 #include "rpcd/http/http_int.h"
@@ -181,7 +182,7 @@ may_evict(const struct listener_http *l)
  * his last answer, then who rests or has not sent a whole head, then whose body has not come: nothing was done for it
  * yet.  A request that waits for its answer is never ended.
  */
-static void
+static bool
 evict(struct listener_http *l)
 {
 	struct conn *c;
@@ -191,13 +192,14 @@ evict(struct listener_http *l)
 		TAILQ_FOREACH(c, &l->idle[i], idle) {
 			if (has_news(c)) {
 				if (++looks == EVICT_LOOKS_MAX)
-					return;
+					return false;
 				continue;
 			}
 			l->http->stats.evicted++;
 			conn_end(l->http, c);
-			return;
+			return true;
 		}
+	return false;
 }
 
 /* -- who may come ------------------------------------------------------------ */
@@ -374,6 +376,18 @@ conn_new(struct listener_http *l, int fd, const struct sockaddr *from)
 		conn_end(h, c);
 }
 
+/* What is left of the process's descriptors is for files, operators and other daemons. */
+static void
+conn_refuse(struct listener_http *l, int fd)
+{
+	l->http->stats.refused_busy++;
+	if (log_allow(&l->refusals, "http"))
+		log_warn("http", "connection refused: nearly all descriptors are used that this process may have "
+		    "(RLIMIT_NOFILE)");
+	if (fd >= 0)
+		close(fd);
+}
+
 static void
 on_acceptable(struct ev_loop *loop, ev_io *w, int events)
 {
@@ -393,15 +407,19 @@ on_acceptable(struct ev_loop *loop, ev_io *w, int events)
 			return;			/* until the requests of those are read that could be evicted */
 		int fd = accept4(l->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
-			if (l->conns >= max)
-				evict(l);
-			conn_new(l, fd, (const struct sockaddr *)&from);
+			bool scarce = !l->is_unix && descriptors_scarce(fd);
+			bool evicted = (scarce || l->conns >= max) && evict(l);
+
+			if (scarce && (!evicted || (fd = descriptors_lower(fd)) < 0))
+				conn_refuse(l, fd);
+			else
+				conn_new(l, fd, (const struct sockaddr *)&from);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			if (log_allow(&l->refusals, "http"))
 				log_warn("http", "accept: %s; trying again in a moment", strerror(errno));
-			evict(l);
+			(void)evict(l);
 			ev_io_stop(loop, w);
 			ev_timer_set(&l->rest, ACCEPT_REST_S, 0.);
 			ev_timer_start(loop, &l->rest);
