@@ -20,6 +20,7 @@
 struct part {
 	json_t *value;
 	char *why;
+	bool refused;			/* by access control, or for want of a right */
 };
 
 struct status {
@@ -37,7 +38,7 @@ static struct part
 ask(struct status *s, const char *path)
 {
 	struct client_answer a;
-	struct part p = { NULL, NULL };
+	struct part p = { NULL, NULL, false };
 
 	/* 429 is how health says that not all are healthy. */
 	if (client_do(ctl_client(s->ctl), "GET", path, SPAN_NONE, ASK_TIMEOUT_S, &a) || a.status == 429) {
@@ -49,6 +50,7 @@ ask(struct status *s, const char *path)
 		for (size_t i = 0; i < a.body.len; i++)		/* one line */
 			a.body.data[i] = a.body.data[i] == '\n' ? ' ' : a.body.data[i];
 		p.why = out_safe(a.body.len > 0 ? buf_span(&a.body) : span_str("an error without a text"));
+		p.refused = a.status == 403;
 	}
 	if (!s->ctl->json)
 		json_safe(p.value);
@@ -61,7 +63,7 @@ part_done(struct part *p)
 {
 	json_decref(p->value);
 	free(p->why);
-	*p = (struct part){ NULL, NULL };
+	*p = (struct part){ NULL, NULL, false };
 }
 
 /* Any server knows whether there is a leader, and what it sees itself; a leader that there is judges all of them. */
@@ -183,6 +185,11 @@ check_node(struct status *s)
 	};
 	const json_t *conf = json_object_get(s->self.value, "Config"), *raft = section(s, "raft");
 
+	if (s->self.value == NULL && s->self.refused) {
+		say(s, UNKNOWN("Show a token with agent:read, with --token-file; root on rpcd.sock needs none"),
+		    "%s refuses: %s", client_addr(ctl_client(s->ctl)), s->self.why);
+		return;
+	}
 	if (s->self.value == NULL) {
 		say(s, UNKNOWN("Is rpcd running there? systemctl status rpcd"), "no answer from %s: %s",
 		    client_addr(ctl_client(s->ctl)), s->self.why);
@@ -214,13 +221,35 @@ check_node(struct status *s)
 		    json_text(conf, "Datacenter"));
 }
 
+/* Why no server could judge the token; NULL: one could, or access control is off. */
+static const char *
+not_judged(const struct status *s)
+{
+	return strcmp(json_text(section(s, "rpcd"), "acl_down"), "1") == 0 &&
+	    strcmp(json_text(section(s, "rpcd"), "acl_enabled"), "1") == 0 ?
+	    json_text(section(s, "rpcd"), "acl_down_why") : NULL;
+}
+
+/* Is there anything to say of access control? */
+static void
+check_acl(struct status *s)
+{
+	const char *why = not_judged(s);
+
+	if (why != NULL)
+		say(s, UNKNOWN("acl.down_policy decides, see rpcd.conf(5); clusterctl members shows the servers"),
+		    "no server says what tokens may do: %s", why);
+}
+
 static void
 check_leader(struct status *s)
 {
 	const json_t *leader = raft_leader(s->health.value);
 	const char *reason = json_text(s->health.value, "Reason");
 
-	if (s->health.value == NULL && strstr(s->health.why, "Permission denied") != NULL)
+	if (s->health.value == NULL && not_judged(s) != NULL)
+		say(s, UNKNOWN("See acl"), "no server could judge the token: %s", s->health.why);
+	else if (s->health.value == NULL && s->health.refused)
 		say(s, UNKNOWN("Show a token that has it, with --token-file"), "%s", s->health.why);
 	else if (s->health.value == NULL)
 		say(s, UNKNOWN("Ask on a server; clusterctl members shows them"), "%s", s->health.why);
@@ -484,7 +513,7 @@ static void
 check_keyring(struct status *s)
 {
 	const char *own = json_text(section(s, "keyring"), "state");
-	struct part keys = { NULL, NULL };
+	struct part keys = { NULL, NULL, false };
 	const json_t *pool;
 	size_t i;
 
@@ -530,7 +559,7 @@ int
 cmd_status(struct ctl *ctl)
 {
 	static const struct { const char *name; void (*check)(struct status *s); } checks[] = {
-		{ "node", check_node }, { "leader", check_leader }, { "quorum", check_quorum },
+		{ "node", check_node }, { "acl", check_acl }, { "leader", check_leader }, { "quorum", check_quorum },
 		{ "servers", check_servers }, { "disks", check_disks }, { "members", check_members },
 		{ "versions", check_versions }, { "keyring", check_keyring },
 	};

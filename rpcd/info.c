@@ -262,14 +262,17 @@ static unsigned
 put_texts(const struct rpcd *p, struct buf *b)
 {
 	static const char *const down_policies[] = { "extend-cache", "async-cache", "deny", "allow" };
+	struct acl_stats acl;
 
 	put_text(b, "version", TV_VERSION);
 	put_text(b, "acl_down_policy", down_policies[p->conf.acl_down]);
+	acl_stats(p->acl, &acl);
+	put_text(b, "acl_down_why", acl.holds && acl.down ? tv_strerror(acl.down_why) : "");
 	put_text(b, "sandbox", sandbox_status());
 	put_text(b, "folders", daemon_folders());
 	put_text(b, "gossipd", daemon_client_state(members_daemon(p->members)));
 	put_text(b, "raftd", p->raft == NULL ? "none" : daemon_client_state(raftd_client_daemon(p->raft)));
-	return 6;
+	return 7;
 }
 
 unsigned

@@ -135,9 +135,10 @@ by_policy(struct acl_resolver *r, struct acl_rights *old)
 	if (r->state != ON)
 		return (struct acl_answer){ .standing = ACL_OFF };
 	r->stats.by_down_policy++;
-	if (policy == ACL_DOWN_ALLOW)
-		return granted(r->all);
-	return granted(policy != ACL_DOWN_DENY && old != NULL ? old : r->nothing);
+	struct acl_answer a = granted(policy == ACL_DOWN_ALLOW ? r->all :
+	    policy != ACL_DOWN_DENY && old != NULL ? old : r->nothing);
+	a.unjudged = true;
+	return a;
 }
 
 static enum grant_got
@@ -217,6 +218,7 @@ went_down(struct acl_resolver *r, enum tv_err err)
 		log_warn("acl", "no server says what tokens may do (%s): acl.down_policy decides, which is %s",
 		    tv_strerror(err), names[r->conf.conf->acl_down]);
 	r->down = true;
+	r->stats.down_why = err;
 	if (r->state != ON)
 		r->off_until = mono_add(clock_mono(), OFF_TTL);
 }
@@ -278,11 +280,12 @@ on_reply(void *ctx, const struct op_reply *reply)
 	struct acl_rights *old;
 	struct acl_answer a;
 	enum tv_err err = reply->err;
+	bool unconfirmed = false;
 
 	f->call = NULL;
 	if (err == TV_OK || err == TV_EPERM || err == TV_EDISABLED)
 		came_back(r);
-	else if (f->confirming && f->first == TV_EPERM)
+	else if ((unconfirmed = f->confirming && f->first == TV_EPERM))
 		err = TV_EPERM;		/* better than nothing */
 	if (err == TV_OK) {
 		take_rights(f, reply->value);
@@ -292,8 +295,10 @@ on_reply(void *ctx, const struct op_reply *reply)
 		return;
 	if (err == TV_EPERM) {
 		turn_on(r);
-		grants_put(r->grants, f->key, clock_mono(), NULL);
+		if (!unconfirmed)
+			grants_put(r->grants, f->key, clock_mono(), NULL);
 		a = not_found(r);
+		a.unjudged = unconfirmed;
 	} else if (err == TV_EDISABLED && r->conf.server && r->conf.expected) {
 		/* The first leader has not begun it yet; until then nothing is open here. */
 		a = by_policy(r, NULL);
@@ -338,6 +343,7 @@ on_patience(struct ev_loop *loop, ev_timer *t, int events)
 	ev_timer_stop(loop, t);
 	if (f->confirming && f->first == TV_EPERM) {
 		a = not_found(r);
+		a.unjudged = true;
 	} else {
 		went_down(r, TV_ETIMEOUT);
 		(void)look(r, f->key, &old);

@@ -48,6 +48,11 @@ enum acl_standing {
 };
 struct acl_answer {
 	enum acl_standing standing;
+	/*
+	 * No server has judged the token: acl.down_policy has, or one that may not be up to date, and none that is
+	 * could be asked.
+	 */
+	bool unjudged;
 	struct acl_rights *rights;	/* ACL_GRANTED; borrowed until the next call of the resolver, unless kept */
 };
 /* Once, never before acl_ask() returned. */
@@ -104,6 +109,7 @@ void acl_rights_free(struct acl_rights *a);
 struct acl_stats {
 	bool holds;			/* access control */
 	bool down;			/* no server could be reached at the last try: acl.down_policy decides */
+	enum tv_err down_why;		/* while it is */
 	unsigned kept, kept_unknown;	/* tokens with rights, and secrets of none */
 	uint64_t bytes;
 	unsigned under_way, waiting;

@@ -57,7 +57,8 @@ static const struct schema_field check_fields[] = {
 	F(ST_I64, FailuresBeforeWarning),
 	F(ST_I64, FailuresBeforeCritical),
 	/* of no effect here */
-	IGNORED("ProxyHTTP"), IGNORED("ProxyGRPC"), IGNORED("Namespace"),
+	IGNORED("ProxyHTTP"), IGNORED("ProxyGRPC"),
+	F(ST_STR, Namespace),
 };
 #undef F
 const struct schema check_def_schema = { "CheckDefinition", check_fields,
@@ -83,7 +84,7 @@ static const struct schema_field sidecar_fields[] = {
 	S(ST_OBJ, Check, .sub = &check_def_schema, .has = offsetof(struct sidecar_def, has_check) + 1),
 	S(ST_OBJS, Checks, .sub = &check_def_schema),
 	S(ST_JSON, Connect),
-	IGNORED("Namespace"),
+	S(ST_STR, Namespace),
 };
 #undef S
 static const struct schema sidecar_schema = { "ServiceDefinition", sidecar_fields,
@@ -111,7 +112,7 @@ static const struct schema_field service_fields[] = {
 	{ AT(Weights), .type = ST_OBJ, .sub = &weights_schema, HAS(has_weights) },
 	{ AT(Check), .type = ST_OBJ, .sub = &check_def_schema, HAS(has_check) },
 	{ AT(Checks), .type = ST_OBJS, .sub = &check_def_schema },
-	IGNORED("Namespace"),
+	{ AT(Namespace), .type = ST_STR },
 };
 const struct schema service_def_schema = { "ServiceDefinition", service_fields,
 	sizeof(service_fields) / sizeof(service_fields[0]), sizeof(struct service_def) };
@@ -149,12 +150,23 @@ is_alias(const struct check_def *d)
 	return d->AliasNode.len + d->AliasService.len > 0;
 }
 
+/* There is one namespace, and a definition may name it. */
+static bool
+is_default_namespace(struct span name)
+{
+	return name.len == 0 || span_eq_nocase(name, span_str("default"));
+}
+
+#define NO_NAMESPACES "Namespaces are a Consul Enterprise feature"
+
 /* What is common to checks of nodes and of services. */
 static unsigned
 check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
 {
 	bool runs = is_script(d) || is_probe(d);
 
+	if (!is_default_namespace(d->Namespace))
+		return refuse(why, 400, NO_NAMESPACES);
 	if (d->Interval > 0 && d->TTL > 0)
 		return refuse(why, 400, "Invalid check: Interval and TTL cannot both be specified");
 	if (runs && d->Interval <= 0)
@@ -433,6 +445,8 @@ service_refused(const struct service_def *d, char why[DEFINITION_TEXT_MAX])
 
 	if (d->Name.len == 0)
 		return refuse(why, 400, "Missing service name");
+	if (!is_default_namespace(d->Namespace) || !is_default_namespace(d->Connect.SidecarService.Namespace))
+		return refuse(why, 400, NO_NAMESPACES);
 	if (is_any_address(d->Address))
 		return refuse(why, 400, "Invalid service address");
 	if (d->has_weights && (text = weights_refusal(&d->Weights)) != NULL) {

@@ -8,7 +8,7 @@
 #include "rpcd/agent/registry.h"
 
 struct check_def {
-	struct span ID, CheckID, Name, Notes, Status, ServiceID, Token;
+	struct span ID, CheckID, Name, Notes, Status, ServiceID, Token, Namespace;
 	int64_t TTL, Interval, DeregisterCriticalServiceAfter;
 	struct span HTTP, TCP, GRPC, H2PING, AliasNode, AliasService, DockerContainerID;
 	struct span_list Args, ScriptArgs;
@@ -25,7 +25,7 @@ struct connect_def {
 	bool Native;
 	bool has_sidecar;
 	struct sidecar_def {			/* as service_def */
-		struct span Kind, ID, Name, Address, SocketPath, Token;
+		struct span Kind, ID, Name, Address, SocketPath, Token, Namespace;
 		struct span_list Tags;
 		struct span_map Meta;
 		struct obj_list TaggedAddresses;
@@ -41,7 +41,7 @@ struct connect_def {
 };
 
 struct service_def {
-	struct span Kind, ID, Name, Address, SocketPath, Token;
+	struct span Kind, ID, Name, Address, SocketPath, Token, Namespace;
 	struct span_list Tags;
 	struct span_map Meta;
 	struct obj_list TaggedAddresses;	/* struct service_address */

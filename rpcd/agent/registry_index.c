@@ -138,22 +138,12 @@ entry_find(struct registry *r, enum entry_kind kind, struct span id)
 	return e;
 }
 
-static bool
-same_but_case(struct span a, struct span b)
-{
-	bool same = a.len == b.len;
-
-	for (size_t i = 0; i < a.len && same; i++)
-		same = lower(a.p[i]) == lower(b.p[i]);
-	return same;
-}
-
 struct entry *
 registry_alike(struct registry *r, enum entry_kind kind, struct span id)
 {
 	struct entry *e = bucket_of(&r->index[INDEX_ID], hash(r, 1 + kind, id))->first;
 
-	while (e != NULL && (e->kind != kind || e->removed || span_eq(e->id, id) || !same_but_case(e->id, id)))
+	while (e != NULL && (e->kind != kind || e->removed || span_eq(e->id, id) || !span_eq_nocase(e->id, id)))
 		e = e->at[INDEX_ID].next;
 	return e;
 }

@@ -1,10 +1,25 @@
 /* Who may ask (endpoint.h): the token of a request, its rights, and what they allow. */
+#include <string.h>
+#include <strings.h>
+
 #include "common/base/assert.h"
 #include "common/conf/cluster_conf.h"
 #include "rpcd/acl/guard.h"
 #include "rpcd/api/api.h"
 
 /* -- tokens --------------------------------------------------------------------- */
+
+/* The scheme is in any case, and spaces follow it (RFC 9110, 11.1 and 11.4); tabs are taken, too. */
+static struct span
+bearer_token(const char *authorization)
+{
+	size_t n = strlen("Bearer");
+
+	if (authorization == NULL || strncasecmp(authorization, "Bearer", n) != 0 ||
+	    (authorization[n] != ' ' && authorization[n] != '\t'))
+		return span_of("", 0);
+	return span_str(authorization + n + strspn(authorization + n, " \t"));
+}
 
 struct span
 api_shown_token(const struct request *r)
@@ -15,9 +30,7 @@ api_shown_token(const struct request *r)
 		return given;
 	if (r->head.token != NULL && r->head.token[0] != '\0')
 		return span_str(r->head.token);
-	if (r->head.authorization != NULL && strncmp(r->head.authorization, "Bearer ", 7) == 0)
-		return span_str(r->head.authorization + 7);
-	return span_of("", 0);
+	return bearer_token(r->head.authorization);
 }
 
 struct span
@@ -34,8 +47,12 @@ api_warn_of_token(struct request *r)
 {
 	struct api *api = r->api;
 
-	if (api_shown_token(r).len == 0)
+	if (api_shown_token(r).len == 0) {
+		if (r->head.authorization != NULL)
+			log_debug("http", "%s sends the header Authorization without a token of the scheme Bearer: it "
+			    "is ignored", r->head.client_ip != NULL ? r->head.client_ip : "a client of rpcd.sock");
 		return;
+	}
 	if (params_get(&r->query, "token").len > 0 && log_allow(&api->token_in_query, "http"))
 		log_warn("http", "%s sends its token in the URL, where logs keep it: use the header X-Consul-Token",
 		    r->head.client_ip != NULL ? r->head.client_ip : "a client of rpcd.sock");
@@ -119,6 +136,12 @@ need_of(const struct request *r, enum acl_resource *resource, struct span *name,
 	return true;
 }
 
+static bool
+is_root_here(const struct request *r)
+{
+	return r->head.on_socket && r->head.uid == 0;
+}
+
 /* False: answered. */
 static bool
 decide(struct request *r, const struct acl_answer *a)
@@ -127,6 +150,8 @@ decide(struct request *r, const struct acl_answer *a)
 	enum acl_access need;
 	struct span name;
 
+	/* Root has never less with a token that no server can judge than without one. */
+	r->is_root = r->is_root || (is_root_here(r) && a->unjudged);
 	/* Root is told of no token that it did not show, unless servers would say the same. */
 	if (a->standing == ACL_NOT_FOUND && (!r->is_root || endpoint_access(r->endpoint) == ACCESS_OP)) {
 		r->api->stats.denied++;
@@ -186,7 +211,7 @@ api_judge(struct request *r, void (*go_on)(struct request *r))
 		return;
 	}
 	shown = api_shown_token(r);
-	r->is_root = r->head.on_socket && r->head.uid == 0 && shown.len == 0;
+	r->is_root = is_root_here(r) && shown.len == 0;
 	if (need_of(r, &resource, &name, &need) && master_may(r, resource, name, need)) {
 		r->judged = BY_RIGHTS;
 		go_on(r);

@@ -175,7 +175,7 @@ api_begin(struct api *api, struct request *r)
 	r->running = true;
 	r->begun = clock_mono();
 	target_split(r->head.target, &raw, &query);
-	if (take_path(r, raw) && take_endpoint(r) && take_query(r, query) && api_browser_guard(r) &&
+	if (take_path(r, raw) && take_endpoint(r) && take_query(r, query) && api_browser_guard(r) && api_tenancy(r) &&
 	    api_may_administer(r)) {
 		api_warn_of_token(r);
 		r->body_max = body_limit(api, r->endpoint->body);

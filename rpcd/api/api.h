@@ -6,6 +6,7 @@
 #define TV_RPCD_API_API_H
 
 #include <ev.h>
+#include <jansson.h>
 
 #include "common/base/histogram.h"
 #include "common/base/log.h"
@@ -132,6 +133,15 @@ bool api_may_administer(struct request *r);
 void api_judge(struct request *r, void (*go_on)(struct request *r));
 /* Forgets them. */
 void api_access_end(struct request *r);
+/*
+ * Refuses with 400 a request whose query or headers name a namespace, a partition, a peer or a sameness group
+ * (rpcd/api/tenancy.c).  False: answered.
+ */
+bool api_tenancy(struct request *r);
+/* The same of a body: false, and a sentence in why, if one of its records names one. */
+bool api_tenancy_body(json_t *body, char *why, size_t cap);
+/* The sentence about a field of bodies that names one; NULL: it is none of these. */
+const char *api_tenancy_field(const char *name);
 /* Warns of a token in the URL, or as plaintext over the network, from time to time. */
 void api_warn_of_token(struct request *r);
 /* Does Consul serve this path, and this version does not?  And the paths in turn, NULL at the end (not_served.c). */

@@ -23,7 +23,8 @@ acl_decode(struct request *r, const struct schema *s, const char *what, bool opt
 	if (r->body.len == 0 && optional)
 		return true;
 	v = json_first_value(buf_span(&r->body), why, sizeof(why));
-	err = v == NULL ? TV_EFORMAT : schema_from_json(s, v, SJ_STRICT, &r->arena, rec, why, sizeof(why));
+	err = v == NULL || !api_tenancy_body(v, why, sizeof(why)) ? TV_EFORMAT :
+	    schema_from_json(s, v, SJ_STRICT, &r->arena, rec, why, sizeof(why));
 	json_decref(v);
 	if (err != TV_OK)
 		answer_text(r, err == TV_ENOMEM ? 500 : 400, "Bad request: %s decoding failed: %s%s", what, why,

@@ -52,6 +52,7 @@ struct request_head {
 	const char *token;		/* X-Consul-Token */
 	const char *authorization;
 	const char *cache_control;
+	const char *tenant_namespace, *tenant_partition;	/* X-Consul-Namespace, X-Consul-Partition */
 	const char *client_ip;		/* NULL: not over TCP */
 	uint64_t body_announced;	/* Content-Length; 0: none, or chunked */
 	bool on_loopback;		/* came in over TCP at a loopback address */
@@ -83,7 +84,8 @@ struct request {
 	void (*cancel)(struct request *r);
 	struct acl_rights *rights;	/* of its token, as far as its endpoint asks for them; NULL: none */
 	uint8_t judged;			/* rpcd/api/access.c */
-	bool is_root;			/* root on this node, without a token: has agent_master's rights as well */
+	bool is_root;			/* root here, with no token that a server judged: has agent_master's rights */
+	bool hidden;			/* the answer leaves out what the token may not read */
 	struct acl_wait *asked_rights;	/* under way */
 	void (*go_on)(struct request *r);	/* with them */
 	struct filter *filter;		/* of ?filter, or NULL; freed by api_end */

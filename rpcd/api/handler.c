@@ -314,7 +314,8 @@ api_decode(struct request *r, const struct schema *s, unsigned flags, bool optio
 	if (r->body.len == 0 && optional)
 		return true;
 	json_t *v = json_first_value(buf_span(&r->body), why, sizeof(why));
-	enum tv_err err = v == NULL ? TV_EFORMAT : schema_from_json(s, v, flags, &r->arena, rec, why, sizeof(why));
+	enum tv_err err = v == NULL || !api_tenancy_body(v, why, sizeof(why)) ? TV_EFORMAT :
+	    schema_from_json(s, v, flags, &r->arena, rec, why, sizeof(why));
 	json_decref(v);
 	if (err != TV_OK)
 		answer_text(r, err == TV_ENOMEM ? 500 : 400, "Request decode failed: %s", why);

@@ -191,6 +191,8 @@ static const struct {
 	{ "cache-control", offsetof(struct request_head, cache_control), false },
 	{ "origin", offsetof(struct request_head, origin), true },
 	{ "sec-fetch-site", offsetof(struct request_head, fetch_site), true },
+	{ "x-consul-namespace", offsetof(struct request_head, tenant_namespace), true },
+	{ "x-consul-partition", offsetof(struct request_head, tenant_partition), true },
 	{ "x-consul-token", offsetof(struct request_head, token), false },
 };
 

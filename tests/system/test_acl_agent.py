@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Access control at an agent: its own endpoints, its tokens, root on the socket, and what holds while no server answers."""
+import json
 import os
 import shutil
 import socket
@@ -186,6 +187,48 @@ def test_down():
         wait_for("and know no stranger", lambda: said(client.get("/v1/agent/metrics", headers=auth(STRANGER))) == (403, NOT_FOUND))
 
 
+def test_root_with_a_token():
+    """Root on the socket has never less with a token that no server can judge than without one; and `status` says why."""
+    with Cluster("127.149.13") as c:
+        server, client, acl = started(c)
+        sock = ("--addr", "unix:" + os.path.join(client.run, "rpcd.sock"))
+        path = os.path.join(c.dir, "token")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+            f.write(acl.secret + "\n")
+
+        def ctl(*args, addr=sock, token=path):
+            return client.ctl(*addr, "--token-file", token, *args, check=False)
+
+        def lines(p):
+            return {x["Check"]: (x["Status"], x["Text"]) for x in json.loads(p.stdout)["Checks"]}
+        assert ctl("status").returncode == 0
+        weak = acl.token('key "x" { policy = "read" }')
+        with open(os.open(path + "-weak", os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+            f.write(weak + "\n")
+        # A token that was judged has its own rights; a refusal is no missing answer.
+        told = lines(ctl("--json", "status", token=path + "-weak"))
+        assert told["node"][0] == "unknown" and told["node"][1].endswith(" refuses: Permission denied"), told
+        server.stop("rpcd", "raftd")
+        client.stop("rpcd")
+        client.start("rpcd")
+        for secret in (acl.secret, STRANGER):
+            wait_for("root is answered", lambda: client.get("/v1/agent/self", headers=auth(secret), unix=True).status == 200)
+            assert client.get("/v1/agent/self", headers=auth(secret)).status == 403           # but nobody over TCP
+            names = {m["Name"] for m in client.get("/v1/agent/members", headers=auth(secret), unix=True).ok().json()}
+            assert names == {"n1", "c1"}, names
+            assert client.put("/v1/agent/reload", headers=auth(secret), unix=True).status == 200
+            assert client.put("/v1/agent/force-leave/nobody", headers=auth(secret), unix=True).status == 403
+        for args in (("info",), ("reload",), ("join", server.addr), ("members",)):
+            p = ctl(*args)
+            assert p.returncode == 0 and "n1" in p.stdout if args == ("members",) else p.returncode == 0, p
+        told = lines(ctl("--json", "status"))
+        assert told["node"][0] == "well" and told["members"][0] == "well", told
+        assert told["acl"][0] == "unknown" and told["acl"][1].startswith("no server says what tokens may do: "), told
+        assert told["leader"][0] == "unknown" and told["leader"][1].startswith("no server could judge the token: "), told
+        server.start("raftd", "rpcd")
+        wait_for("servers are back", lambda: "acl" not in lines(ctl("--json", "status")))
+
+
 def test_off():
     """Without access control all is as ever, and the tokens of the agent cannot be set."""
     with Cluster("127.149.5") as c:
@@ -200,4 +243,4 @@ def test_off():
             node.put("/v1/event/fire/deploy", b"x").ok()
 
 
-main(test_endpoints, test_changes_show, test_agent_tokens, test_down, test_off)
+main(test_endpoints, test_changes_show, test_agent_tokens, test_down, test_root_with_a_token, test_off)

@@ -153,4 +153,25 @@ def test_case_twins():
         assert [e["ServiceID"] for e in acl.ask("GET", "/v1/catalog/service/victim")].count("vid") == 1
 
 
-main(test_objects_of_others, test_every_endpoint_is_there, test_reserved_ids, test_case_twins)
+def test_tenants():
+    """Over HTTP: a header, a parameter or a field that names a tenant is refused, and nothing is written."""
+    with Cluster("127.149.14") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+        r = node.put("/v1/kv/k?ns=team-a", b"secret")
+        assert (r.status, r.body) == (400, b'Invalid query parameter: "ns" - Namespaces are a Consul Enterprise feature'), r
+        for name in ("X-Consul-Namespace", "x-consul-partition"):
+            assert node.put("/v1/kv/k", b"secret", headers={name: "team-a"}).status == 400
+        assert node.put("/v1/catalog/register", {"Node": "x", "Address": "10.0.0.1", "Partition": "p"}).status == 400
+        assert node.get("/v1/kv/k?ns=team-b&raw").status == 400 and node.get("/v1/kv/k").status == 404
+        node.put("/v1/kv/k?ns=default", b"open", headers={"X-Consul-Namespace": "", "X-Consul-Partition": "default"}).ok()
+        assert node.get("/v1/kv/k?ns=&raw").body == b"open"
+        services = os.path.join(node.conf, "services.d")
+        os.makedirs(services, exist_ok=True)
+        with open(os.path.join(services, "x.conf"), "w") as f:
+            f.write('service { name = "x"\nnamespace = "team-a" }\n')
+        p = node.ctl("validate", node.conf, check=False)
+        assert p.returncode != 0 and "Namespaces are a Consul Enterprise feature" in p.stdout + p.stderr, p
+
+
+main(test_tenants, test_objects_of_others, test_every_endpoint_is_there, test_reserved_ids, test_case_twins)

@@ -794,10 +794,94 @@ START_TEST(many_names_in_slices)
 }
 END_TEST
 
+/* There are no tenants here: whoever names one is refused, wherever it stands; nothing and "default" are what there is. */
+START_TEST(tenancy)
+{
+	static const char ns[] = "Invalid query parameter: \"ns\" - Namespaces are a Consul Enterprise feature";
+	static const struct { const char *query, *said; } params[] = {
+		{ "ns=team-b&raw", ns }, { "ns=&ns=team-b", ns }, { "ns=default&ns=a", ns },
+		{ "partition=p", "Invalid query parameter: \"partition\" - Partitions are a Consul Enterprise feature" },
+		{ "peer=other", "Invalid query parameter: \"peer\" - Cluster peering is missing in this version" },
+		{ "peer=default", "Invalid query parameter: \"peer\" - Cluster peering is missing in this version" },
+		{ "sg=g", "Invalid query parameter: \"sg\" - Sameness Groups are a Consul Enterprise feature" },
+	};
+	static const char *const served[] = { "ns=", "ns", "ns=default", "ns=Default&partition=default&peer=&sg=" };
+	static const char *const bodies[] = {
+		"{\"Name\":\"w\",\"Namespace\":\"a\"}", "{\"Name\":\"w\",\"namespace\":\"a\"}",
+		"{\"Name\":\"w\",\"Checks\":[{\"TTL\":\"1s\",\"Namespace\":\"a\"}]}",
+		"{\"Name\":\"w\",\"Connect\":{\"SidecarService\":{\"Namespace\":\"a\"}}}",
+		"{\"Name\":\"w\",\"Proxy\":{\"Upstreams\":[{\"DestinationNamespace\":\"a\"}]}}",
+		"{\"Name\":\"w\",\"proxy\":{\"upstreams\":[{\"destination_partition\":\"a\"}]}}",
+		"{\"Name\":\"w\",\"Partition\":\"a\"}", "{\"Name\":\"w\",\"Partition\":1}",
+	};
+	struct request_head heads[] = {
+		{ .tenant_namespace = "a" }, { .tenant_partition = "a" },
+		{ .tenant_namespace = "", .tenant_partition = "default" },
+	};
+	struct request *r;
+	char path[128];
+
+	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++) {
+		snprintf(path, sizeof(path), "/v1/kv/k?%s", params[i].query);
+		fake_is("GET", path, NULL, 400, params[i].said);
+		fake_is("PUT", path, "v", 400, params[i].said);
+		snprintf(path, sizeof(path), "/v1/agent/services?%s", params[i].query);
+		fake_is("GET", path, NULL, 400, params[i].said);
+	}
+	for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
+		snprintf(path, sizeof(path), "/v1/kv/k?%s", served[i]);
+		r = fake_begin("GET", path, NULL, NULL);
+		asked(OP_KV_GET, NULL);
+		fake_end(r);
+	}
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+		r = fake_begin("PUT", "/v1/agent/service/register", bodies[i], NULL);
+		fake_answered(r, 400, NULL);
+		ck_assert_msg(strstr(buf_cstr(&r->answer.body), "a Consul Enterprise feature") != NULL, "%s", bodies[i]);
+		fake_end(r);
+	}
+	/* What clients fill as they like is theirs. */
+	fake_is("PUT", "/v1/agent/service/register", "{\"Name\":\"w\",\"Namespace\":\"default\","
+	    "\"Meta\":{\"Namespace\":\"a\"}}", 200, "");
+	r = fake_begin("PUT", "/v1/session/create", "{\"ServiceChecks\":[{\"ID\":\"c\",\"Namespace\":\"a\"}]}", NULL);
+	fake_answered(r, 400, NULL);
+	fake_end(r);
+	for (size_t i = 0; i < 3; i++) {
+		r = fake_begin("GET", "/v1/kv/k", NULL, &heads[i]);
+		ck_assert_int_eq(r->answered, i < 2);
+		if (i < 2)
+			fake_answered(r, 400, i == 0 ?
+			    "Invalid header: \"X-Consul-Namespace\" - Namespaces are a Consul Enterprise feature" :
+			    "Invalid header: \"X-Consul-Partition\" - Partitions are a Consul Enterprise feature");
+		fake_end(r);
+	}
+}
+END_TEST
+
+/* RFC 9110, 11.1: the scheme is in any case. */
+START_TEST(authorization)
+{
+	static const struct { const char *header, *token; } v[] = {
+		{ "Bearer t", "t" }, { "bearer t", "t" }, { "BEARER t", "t" }, { "Bearer   t", "t" }, { "bEaReR\tt", "t" },
+		{ "Bearer \t t", "t" }, { "Bearer", "" }, { "Bearer ", "" }, { "Bearert", "" }, { "Basic dTpw", "" }, { "", "" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct request_head head = { .authorization = v[i].header };
+		struct request *r = fake_begin("GET", "/v1/kv/k", NULL, &head);
+
+		asked(OP_KV_GET, NULL);
+		span_is(fake.q.token, v[i].token);
+		fake_end(r);
+	}
+}
+END_TEST
+
 int
 main(void)
 {
 	const TTest *const tests[] = {
+		tenancy, authorization,
 		every_endpoint_tells_its_methods, rows_are_found, administration, paths, not_served, request_lines,
 		browsers, kv_reads, kv_keys, kv_writes, kv_refusals, errors, client_leaves, folding,
 		secrets_are_wiped, same_reply_again, compression, slow_readers, large_list_in_slices,
