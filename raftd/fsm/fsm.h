@@ -198,6 +198,8 @@ enum tv_err fsm_rights_get(struct fsm *f, struct span secret, int64_t wall_now_n
 void fsm_rights_free(const struct fsm_rights *r);	/* NULL: nothing */
 const struct acl_set *fsm_rights_set(const struct fsm_rights *r);
 int64_t fsm_rights_expires(const struct fsm_rights *r);	/* wall clock; 0: never */
+/* Wall clock, when this process noticed that the secret gives another set than before; 0: it has not. */
+int64_t fsm_rights_changed(const struct fsm_rights *r);
 uint64_t fsm_rights_index(const struct fsm_rights *r);	/* see fsm_acl_index() */
 const char *fsm_rights_accessor(const struct fsm_rights *r);
 /* Name and value pairs for info; any thread. */

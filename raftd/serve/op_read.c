@@ -15,6 +15,12 @@
 
 #define WAIT_DEFAULT_NS 300000000000	/* 5 m */
 #define WAIT_MAX_NS 600000000000	/* 10 m */
+/*
+ * A change of rights between an answer and the next question changes no index, so that question would wait for something
+ * else to change.  Soon after a change no question waits for longer than this.
+ */
+#define CHANGED_LATELY_NS 3000000000
+#define WAIT_AFTER_CHANGE_NS 1000000000
 
 static void
 unblock(struct request *q)
@@ -57,6 +63,19 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 		request_fire(q);
 }
 
+/* Not beyond the life of the token, and see CHANGED_LATELY_NS. */
+static int64_t
+bounded_by_rights(const struct fsm_rights *r, int64_t wait)
+{
+	int64_t now = clock_wall_ns(), left = fsm_rights_expires(r) - now, since = now - fsm_rights_changed(r);
+
+	if (fsm_rights_expires(r) != 0 && left < wait)
+		wait = left;
+	if (since >= 0 && since < CHANGED_LATELY_NS && wait > WAIT_AFTER_CHANGE_NS)
+		wait = WAIT_AFTER_CHANGE_NS;
+	return wait;
+}
+
 /* It is not newer than what was asked for: the answer comes when it is, or when the time is up. */
 static void
 begin_waiting(struct request *q)
@@ -67,13 +86,10 @@ begin_waiting(struct request *q)
 		return;
 	q->blocked = true;
 	q->replaced = fsm_replaced(q->d->fsm);
-	/* Up to a sixteenth more, so that many waiters do not end together; but not beyond the life of the token. */
+	/* Up to a sixteenth more, so that many waiters do not end together. */
 	wait += (int64_t)((double)(wait / 16) * ((double)randombytes_random() / UINT32_MAX));
-	if (q->rights != NULL && fsm_rights_expires(q->rights) != 0) {
-		int64_t left = fsm_rights_expires(q->rights) - clock_wall_ns();
-
-		wait = left < wait ? left : wait;
-	}
+	if (q->rights != NULL)
+		wait = bounded_by_rights(q->rights, wait);
 	token_watch_add(q);
 	ev_now_update(q->d->loop);
 	ev_timer_init(&q->timer, on_timer, wait > 0 ? (double)wait / 1e9 : 0.0, 0.0);

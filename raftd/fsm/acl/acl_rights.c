@@ -31,6 +31,7 @@ struct fsm_rights {
 	struct rules_of *rules;
 	uint64_t index;			/* of access control, when it was resolved */
 	int64_t expires;
+	int64_t changed;		/* when this secret was seen to give another set than before; 0: never */
 	char accessor[37];
 	bool local;
 };
@@ -146,6 +147,12 @@ fsm_rights_expires(const struct fsm_rights *r)
 	return r->expires;
 }
 
+int64_t
+fsm_rights_changed(const struct fsm_rights *r)
+{
+	return r->changed;
+}
+
 uint64_t
 fsm_rights_index(const struct fsm_rights *r)
 {
@@ -214,7 +221,7 @@ look(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], uint64_t index, i
 
 /* Without memory it is not kept. */
 static void
-keep(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], struct fsm_rights *r)
+keep(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], struct fsm_rights *r, int64_t now)
 {
 	struct entry *e, *fresh = calloc(1, sizeof(*fresh));
 	struct fsm_rights *old = NULL;
@@ -225,6 +232,8 @@ keep(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], struct fsm_rights
 	fresh->rights = take(r);
 	pthread_mutex_lock(&t->lock);
 	e = find_entry(t, key);
+	if (e != NULL)
+		r->changed = e->rights->rules != r->rules ? now : e->rights->changed;
 	if (e == NULL && t->count >= ENTRIES_MAX)
 		e = TAILQ_LAST(&t->used, entries_used);
 	if (e != NULL)
@@ -421,7 +430,7 @@ fsm_rights_get(struct fsm *f, struct span secret, int64_t now, const struct fsm_
 	if (err == TV_OK)
 		err = rights_new(t, &what, f->opt.acl_default_allow, &r);
 	if (err == TV_OK) {
-		keep(t, key, r);
+		keep(t, key, r, now);
 		t->resolved++;
 	} else if (err == TV_ENOENT) {
 		forget(t, key);
