@@ -479,7 +479,7 @@ bulk_next(struct tbl_scan *s, struct span *key, struct span *val)
 {
 	struct bulk *b = &s->bulk;
 
-	while (s->f->failed == 0) {
+	while (s->f->failed == 0 && !s->prefix.failed) {	/* nothing has a key that does not fit */
 		int order;
 
 		bulk_heads(s);
