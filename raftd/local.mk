@@ -21,7 +21,7 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/kv/kv.c raftd/fsm/kv/tombstone.c raftd/fsm/txn/txn.c raftd/fsm/txn/txn_kv.c raftd/fsm/txn/txn_catalog.c raftd/fsm/txn/txn_int.h raftd/fsm/session/session.c raftd/fsm/operator/server.c \
 	raftd/fsm/query/query.c raftd/fsm/query/query_run.c raftd/fsm/query/query_render.c raftd/fsm/query/query_int.h raftd/fsm/query/query_render.h \
 	raftd/fsm/acl/acl.c raftd/fsm/acl/acl_parts.c raftd/fsm/acl/acl_named.c raftd/fsm/acl/acl_token.c raftd/fsm/acl/acl_policy.c raftd/fsm/acl/acl_role.c \
-	raftd/fsm/acl/acl_resolve.c raftd/fsm/acl/acl_rights.c raftd/fsm/acl/acl_may.c raftd/fsm/acl/acl_method.c \
+	raftd/fsm/acl/acl_resolve.c raftd/fsm/acl/acl_rights.c raftd/fsm/acl/acl_may.c raftd/fsm/acl/acl_judge.c raftd/fsm/acl/acl_premise.c raftd/fsm/acl/acl_method.c \
 	raftd/fsm/acl/acl_binding.c raftd/fsm/acl/acl_login.c raftd/fsm/acl/acl_repl.c raftd/fsm/acl/acl_int.h \
 	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/address.c raftd/fsm/catalog/address_index.c raftd/fsm/catalog/address_index.h raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c raftd/fsm/catalog/node_checks.h \
 	raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c raftd/fsm/operator/autopilot_config.c \

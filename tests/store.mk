@@ -6,7 +6,7 @@ FSM_TESTS = tests/unit/check_fsm_kv tests/unit/check_fsm_session tests/unit/chec
 	tests/unit/check_fsm_snapshot tests/unit/check_fsm_crash tests/unit/check_store_log tests/unit/check_fsm_coordinate \
 	tests/unit/check_fsm_autopilot tests/unit/check_restore tests/unit/check_fsm_flush tests/unit/check_fsm_compact \
 	tests/unit/check_fsm_tables tests/unit/check_fsm_group tests/unit/check_fsm_threads tests/unit/check_fsm_txn \
-	tests/unit/check_fsm_query tests/unit/check_fsm_acl tests/unit/check_fsm_acl_repl tests/unit/check_fsm_acl_auth tests/unit/check_jwt tests/unit/check_jwks tests/unit/check_fsm_may tests/unit/check_fsm_address
+	tests/unit/check_fsm_query tests/unit/check_fsm_acl tests/unit/check_fsm_acl_repl tests/unit/check_fsm_acl_auth tests/unit/check_jwt tests/unit/check_jwks tests/unit/check_fsm_may tests/unit/check_fsm_address tests/unit/check_rights_race
 check_PROGRAMS += $(FSM_TESTS)
 TESTS += $(FSM_TESTS)
 tests_unit_check_fsm_kv_SOURCES = tests/unit/check_fsm_kv.c $(FSM_KIT)
@@ -43,6 +43,8 @@ tests_unit_check_fsm_acl_SOURCES = tests/unit/check_fsm_acl.c $(FSM_KIT)
 tests_unit_check_fsm_acl_LDADD = common/libtvjson.a $(FSM_LIBS) $(JANSSON_LIBS)
 tests_unit_check_fsm_may_SOURCES = tests/unit/check_fsm_may.c $(FSM_KIT)
 tests_unit_check_fsm_may_LDADD = common/libtvjson.a $(FSM_LIBS) $(JANSSON_LIBS)
+tests_unit_check_rights_race_SOURCES = tests/unit/check_rights_race.c $(FSM_KIT)
+tests_unit_check_rights_race_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_acl_auth_SOURCES = tests/unit/check_fsm_acl_auth.c tests/unit/jwt_kit.h $(FSM_KIT)
 tests_unit_check_fsm_acl_auth_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
 tests_unit_check_fsm_acl_auth_LDADD = raftd/liblogin.a common/libtvjson.a $(FSM_LIBS) $(JANSSON_LIBS) $(GNUTLS_LIBS)

@@ -222,6 +222,18 @@ RECORD(txn_error,
 RECORD(txn_reply,			/* either; with errors nothing was changed */
 	(OBJS, Results, txn_result, SF_NULLEMPTY), (OBJS, Errors, txn_error, SF_NULLEMPTY))
 
+/* -- what a right depended on -- */
+/*
+ * A fact of the state that a judgement of a write rests on.  Behind the version of an entry; the state machine compares
+ * them with its state before it applies the entry.  Kinds and what their Text is: raftd/fsm/acl/acl_premise.c.
+ */
+RECORD(premise,
+	(U64, Kind),
+	(STR, Node),			/* "": that of the one before it in the list */
+	(STR, Key),			/* a name or an id, as the write has it */
+	(BOOL, There), (STR, Text))	/* is there such an object, and what mattered of it */
+RECORD(premise_list, (OBJS, All, premise))
+
 /* -- prepared queries -- */
 RECORD(prepared_failover, (I64, NearestN), (STRS, Datacenters, SF_NULLEMPTY))
 RECORD(prepared_template,

@@ -294,15 +294,15 @@ engine_compacted(struct engine *e, uint64_t index, uint64_t snapshot_index)
 }
 
 bool
-engine_all_apply(struct engine *e, uint16_t op, char *why, size_t cap)
+engine_all_apply(struct engine *e, uint16_t op, bool premises, char *why, size_t cap)
 {
-	uint8_t needs = fsm_op_version(op);
+	uint8_t needs = fsm_entry_version(op, premises);
 
 	return needs <= fsm_needs(e->d->fsm) || e->hooks->all_apply(e->d, needs, why, cap);
 }
 
 enum tv_err
-engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span args)
+engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span args, struct span premises)
 {
 	const struct raft_status *st = engine_status(e);
 
@@ -311,7 +311,7 @@ engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span ar
 	if (engine_no_space(e))		/* a voter with room is about to lead: whoever asks again finds it */
 		return space_full(e->d->space) && engine_voter_with_room(e) != 0 ? TV_ENOTLEADER : TV_ENOSPACE;
 	p->begun = clock_mono();
-	return proposals_add(e->proposals, p, op, args, mono_add(p->begun, e->d->conf.write_timeout));
+	return proposals_add(e->proposals, p, op, args, premises, mono_add(p->begun, e->d->conf.write_timeout));
 }
 
 void

@@ -58,13 +58,13 @@ queue_grow(struct proposals *q)
 }
 
 enum tv_err
-proposals_add(struct proposals *q, struct proposal *p, uint16_t op, struct span args, struct mono deadline)
+proposals_add(struct proposals *q, struct proposal *p, uint16_t op, struct span args, struct span premises, struct mono deadline)
 {
 	size_t at = q->payload.len;
 
 	if (q->count == q->cap && !queue_grow(q))
 		return TV_ENOMEM;
-	fsm_entry_write(&q->payload, op, args);
+	fsm_entry_write_judged(&q->payload, op, args, premises);
 	if (q->payload.failed) {
 		q->payload.failed = false;
 		q->payload.len = at;

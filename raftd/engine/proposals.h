@@ -33,8 +33,9 @@ struct proposals *proposals_new(size_t bytes_max);
 /* Nobody is told any more. */
 void proposals_free(struct proposals *q);
 
-/* Queues [u16 op, args].  TV_EAGAIN: too much is queued; TV_ENOMEM. */
-enum tv_err proposals_add(struct proposals *q, struct proposal *p, uint16_t op, struct span args, struct mono deadline);
+/* Queues an entry as fsm_entry_write_judged() writes it.  TV_EAGAIN: too much is queued; TV_ENOMEM. */
+enum tv_err proposals_add(struct proposals *q, struct proposal *p, uint16_t op, struct span args, struct span premises,
+    struct mono deadline);
 uint32_t proposals_queued(const struct proposals *q);
 /* The next entries for RAFT_IN_PROPOSE: at most max; valid until the queue changes. */
 const struct raft_entry *proposals_next(struct proposals *q, uint32_t max, uint32_t *count);

@@ -26,7 +26,8 @@ uuid_make(char out[37])
 }
 
 enum tv_err
-propose_args(struct raftd *d, struct proposal *p, uint16_t op, struct span args, struct arena *a, struct span *text)
+propose_judged(struct raftd *d, struct proposal *p, uint16_t op, struct span args, struct span premises, struct arena *a,
+    struct span *text)
 {
 	static struct buf prepared = { .max = ARGS_BYTES_MAX };	/* its memory is kept between writes */
 	char uuid[37] = "", why[1024];
@@ -36,7 +37,9 @@ propose_args(struct raftd *d, struct proposal *p, uint16_t op, struct span args,
 	/* Not worth preparing what nobody would take. */
 	if (!engine_is_leader(d->engine))
 		return engine_status(d->engine)->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
-	if (!engine_all_apply(d->engine, op, why, sizeof(why))) {
+	if (premises.len > 0 && !engine_all_apply(d->engine, op, true, why, sizeof(why)))
+		premises = SPAN_NONE;		/* a server of an older version could not apply it */
+	if (!engine_all_apply(d->engine, op, false, why, sizeof(why))) {
 		*text = arena_copy(a, span_str(why));
 		return TV_ECONFLICT;
 	}
@@ -45,7 +48,7 @@ propose_args(struct raftd *d, struct proposal *p, uint16_t op, struct span args,
 	buf_reset(&prepared);
 	err = fsm_prepare(d->fsm, op, args, clock_wall_ns(), uuid, &prepared, a, text);
 	if (err == TV_OK)
-		err = engine_propose(d->engine, p, op, buf_span(&prepared));
+		err = engine_propose(d->engine, p, op, buf_span(&prepared), premises);
 	if (err == TV_ENOSPACE) {
 		engine_no_space_text(d->engine, why, sizeof(why));
 		*text = arena_copy(a, span_str(why));
@@ -53,6 +56,12 @@ propose_args(struct raftd *d, struct proposal *p, uint16_t op, struct span args,
 	if (prepared.cap > (1u << 20))
 		buf_done(&prepared);
 	return err;
+}
+
+enum tv_err
+propose_args(struct raftd *d, struct proposal *p, uint16_t op, struct span args, struct arena *a, struct span *text)
+{
+	return propose_judged(d, p, op, args, SPAN_NONE, a, text);
 }
 
 enum tv_err

@@ -13,6 +13,12 @@
 enum tv_err propose_args(struct raftd *d, struct proposal *p, uint16_t op, struct span args, struct arena *a,
     struct span *text);
 /*
+ * The same of a write whose right depends on the state: premises, as fsm_judge() gives them, or "".  It is applied only if they
+ * still hold.  Until every server knows of premises it is proposed without them.
+ */
+enum tv_err propose_judged(struct raftd *d, struct proposal *p, uint16_t op, struct span args, struct span premises, struct arena *a,
+    struct span *text);
+/*
  * The same of a record of the server's own, not packed yet; then done is called.  why: room for the sentence, which is ""
  * if there is none; or NULL.
  */

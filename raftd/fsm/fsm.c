@@ -217,16 +217,31 @@ fsm_op_version(uint16_t op)
 	return row == NULL || row->since == 0 ? 1 : row->since;
 }
 
-void
-fsm_entry_write(struct buf *b, uint16_t op, struct span args)
+uint8_t
+fsm_entry_version(uint16_t op, bool premises)
 {
 	uint8_t needs = fsm_op_version(op);
 
-	mpw_array(b, needs > 1 ? 3 : 2);
+	return premises && needs < FSM_PREMISES_SINCE ? FSM_PREMISES_SINCE : needs;
+}
+
+void
+fsm_entry_write_judged(struct buf *b, uint16_t op, struct span args, struct span premises)
+{
+	uint8_t needs = fsm_entry_version(op, premises.len > 0);
+
+	mpw_array(b, premises.len > 0 ? 4 : needs > 1 ? 3 : 2);
 	mpw_uint(b, op);
 	buf_putspan(b, args);
 	if (needs > 1)
 		mpw_uint(b, needs);
+	buf_putspan(b, premises);
+}
+
+void
+fsm_entry_write(struct buf *b, uint16_t op, struct span args)
+{
+	fsm_entry_write_judged(b, op, args, SPAN_NONE);
 }
 
 static void __attribute__((format(printf, 3, 0)))
@@ -273,12 +288,20 @@ beyond_us(struct fsm *f, uint16_t op, uint8_t needs)
 	f->failed = ENOTSUP;
 }
 
-/* What an entry says behind its arguments, where r stands before them: the version that it needs. */
+/* What an entry says behind its arguments, where r stands before them: the version that it needs, and its premises. */
 static uint8_t
-entry_needs(struct rd r, uint32_t fields)
+entry_needs(struct rd r, uint32_t fields, struct span *premises)
 {
+	uint8_t needs = 1;
+
+	*premises = SPAN_NONE;
+	if (fields <= 2)
+		return needs;
 	mpr_skip(&r);
-	return fields > 2 ? (uint8_t)mpr_uint(&r, UINT8_MAX) : 1;
+	needs = (uint8_t)mpr_uint(&r, UINT8_MAX);
+	if (fields > 3 && !mpr_nil(&r))
+		*premises = mpr_value(&r);
+	return needs;
 }
 
 void
@@ -290,7 +313,8 @@ apply_op(struct apply *p, struct span payload)
 	const struct op *desc;
 	uint32_t fields = mpr_array(&r);
 	uint16_t code = (uint16_t)mpr_uint(&r, UINT16_MAX);
-	uint8_t needs = fields > 2 ? entry_needs(r, fields) : 1;
+	struct span premises;
+	uint8_t needs = entry_needs(r, fields, &premises);
 	void *args;
 
 	if (fields < 2 || r.err != TV_OK) {
@@ -316,7 +340,8 @@ apply_op(struct apply *p, struct span payload)
 		apply_fail(p, TV_EFORMAT, "malformed arguments of %s", desc->name);
 		return;
 	}
-	op->apply(p, args);
+	if (premises.len == 0 || premises_hold(p, premises))
+		op->apply(p, args);
 }
 
 static void

@@ -36,7 +36,9 @@ struct fsm;
  */
 /* Since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY; 5: OP_QUERY_CREATE and its kin; 7: OP_ACL_ENABLE
  * and its kin (6 could not be asked for). */
-#define FSM_VERSION 7u
+/* 8: premises behind an entry. */
+#define FSM_VERSION 8u
+#define FSM_PREMISES_SINCE 8u
 /* Of the write-ahead log of the state: it has at least one file, with all its blocks. */
 #define FSM_LOG_FILE_BYTES (16u << 20)
 
@@ -91,6 +93,7 @@ struct fsm_result {			/* of one entry */
 	enum tv_err err;		/* TV_OK, or an application error with `text` */
 	struct span text;		/* from the arena */
 	struct span value;		/* msgpack answer record, from the arena */
+	bool outdated;			/* with TV_EAGAIN: nothing was done, since a premise of the entry holds no longer */
 };
 /*
  * Applies entries (contiguous from fsm_applied()+1) in one transaction.  OP entries hold
@@ -123,10 +126,14 @@ uint64_t fsm_entry_work(const struct raft_entry *e);
 bool fsm_may_touch(const struct raft_entry *e, struct span key);
 /* The version of the state machine that entries of this operation need. */
 uint8_t fsm_op_version(uint16_t op);
+/* The same; premises: with some behind it. */
+uint8_t fsm_entry_version(uint16_t op, bool premises);
 /* The highest version that any entry applied so far needed: no server below it can have or get this state. */
 uint8_t fsm_needs(const struct fsm *f);
 /* Payload of an OP entry: [u16 op, args], and behind them the version that it needs, unless that is the first. */
 void fsm_entry_write(struct buf *b, uint16_t op, struct span args);
+/* The same with premises, as fsm_judge() gives them, behind the version; "": none. */
+void fsm_entry_write_judged(struct buf *b, uint16_t op, struct span args, struct span premises);
 /*
  * What the proposer must do before a write op goes to the log: checks that need no state, and fills in ids and
  * times (session id, Now).  new_args is written to b.  Errors carry the API's sentence.
@@ -157,6 +164,7 @@ struct fsm_answer {
 	enum tv_err err;		/* TV_EAGAIN: of a cached read */
 	struct span text;
 	uint64_t index;			/* X-Consul-Index of the result, at least 1 */
+	bool refused;			/* of fsm_judge(): TV_OK, and the reply says why it may not be done */
 };
 /*
  * Runs a read op on the current state, or on what a reader sees; appends the answer value (record or array) to `out`.
@@ -211,12 +219,16 @@ void fsm_rights_info(const struct fsm *f, void (*fn)(void *ctx, const char *name
 void fsm_read_as(struct fsm *f, const struct op *op, struct span args, struct span token, struct arena *a, struct buf *out,
     struct fsm_answer *ans, const struct fsm_rights **rights);
 /*
- * May who has these rights carry out this operation, which is no read?  TV_EPERM with *why, a text that stays, or with a reply that
- * tells it (of a transaction); TV_EAGAIN: f is NULL, and the state would have to be looked at.
+ * May this operation, which is no read, be carried out with these rights?  TV_EPERM with *why, a text that stays, or with a reply that
+ * tells it (of a transaction); TV_EAGAIN: f is NULL, and the state would have to be looked at; TV_ELIMIT: it names too many objects.
+ * premises (NULL: not wanted): what the judgement rests on is appended, if anything; it belongs behind the entry.
  */
 enum tv_err fsm_may(struct fsm *f, const struct op *op, struct span args, const struct fsm_rights *rights, struct buf *reply,
-    const char **why);
-/* The same with a token, by a reader between begin and end, as an answer: TV_OK, or TV_EPERM; TV_OK too with a reply in out that tells it. */
+    struct buf *premises, const char **why);
+/*
+ * The same with a token, by a reader between begin and end, as an answer: TV_OK with the premises in out, or TV_EPERM; TV_OK too with
+ * ans->refused, and a reply in out that tells why.
+ */
 void fsm_judge(struct fsm *f, const struct op *op, struct span args, struct span token, struct arena *a, struct buf *out,
     struct fsm_answer *ans, const struct fsm_rights **rights);
 /* The reply of a transaction without the results that these rights do not show.  TV_EFORMAT, TV_ENOMEM. */

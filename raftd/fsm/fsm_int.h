@@ -459,6 +459,10 @@ enum tv_err catalog_prepare_check(struct prepare *p, struct span node, struct ch
 /* Applies a registration, whole or not at all. */
 void catalog_register_apply(struct apply *p, const struct catalog_register *q);
 
+/* May the service be seen that this one is a proxy of? */
+struct reading;
+bool catalog_may_read_destination(const struct reading *r, const struct service *s);
+
 /* Walk over the instances of a service, ordered by node and id; "" walks over all services. */
 struct instances {
 	struct fsm *f;
@@ -649,6 +653,13 @@ struct acl_rights_table *acl_rights_table_new(void);	/* NULL: no memory */
 /* What is left of it goes with the last rights that it gave. */
 void acl_rights_table_free(struct acl_rights_table *t);
 
+/* -- acl/acl_premise.c -- */
+/*
+ * Is the state, as the running transaction sees it, what the judgement of this entry saw?  False: the entry has failed, with TV_EAGAIN and
+ * `outdated` if it is not.
+ */
+bool premises_hold(struct apply *p, struct span packed);
+
 /* -- acl/acl_may.c: may who asks see this? -- */
 static inline bool
 may_read(const struct reading *r, enum acl_resource resource, struct span name)
@@ -672,6 +683,11 @@ may_read_all(const struct reading *r, enum acl_resource resource)
 {
 	return r->who == NULL || acl_set_allows_all(r->who, resource, ACL_READ);
 }
+/*
+ * What belongs to a node (resource: ACL_NODE, ACL_SESSION), by the node's name as it is stored, if it is there: what belongs to it may have
+ * been given it in another spelling.
+ */
+bool may_read_at_node(const struct reading *r, enum acl_resource resource, struct span node, struct arena *a);
 /* By the row of the operation, before anything is read; false: the read has failed with TV_EPERM. */
 bool may_ask(struct reading *r, const struct op *op, const void *rec);
 

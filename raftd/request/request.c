@@ -19,6 +19,7 @@ struct requests {
 	unsigned spare_count, pending;
 	unsigned infos;			/* of those that are pending: who asks for these figures */
 	uint64_t denied;		/* since the start, for want of rights */
+	uint64_t judged_again, given_up;	/* since the start: see request_judged_again() */
 	uint64_t kept;			/* bytes of arguments outside the records */
 	struct arena arena;		/* scratch */
 	struct buf buf;
@@ -323,6 +324,13 @@ request_denied(struct request *q)
 	q->d->requests->denied++;
 }
 
+void
+request_judged_again(struct request *q, bool again)
+{
+	q->d->requests->judged_again += again;
+	q->d->requests->given_up += !again;
+}
+
 bool
 request_keep(struct request *q, struct span args, struct span token)
 {
@@ -359,7 +367,8 @@ void
 requests_info(const struct requests *all, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
 	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "requests_bytes", all->kept }, { "requests_denied", all->denied }, { "requests_pending", all->pending - all->infos },
+		{ "requests_bytes", all->kept }, { "requests_denied", all->denied }, { "requests_given_up", all->given_up },
+		{ "requests_judged_again", all->judged_again }, { "requests_pending", all->pending - all->infos },
 	};
 	char text[24];
 

@@ -47,6 +47,7 @@ struct request {
 	bool blocked, fired, last;	/* last: time is up, answer whatever there is */
 	bool again;			/* its watch fired while the state was looked at */
 	uint8_t mode;
+	uint8_t judged;			/* so many times again, since its premises had changed before it was applied */
 	uint16_t type;			/* of the frame */
 	unsigned replaced;		/* fsm_replaced() when it began to wait */
 	union {
@@ -101,6 +102,8 @@ bool request_may_block(struct request *q);
 
 /* Counts a refusal for want of rights. */
 void request_denied(struct request *q);
+/* Counts a write whose right is judged again, or that is given up since it was so often. */
+void request_judged_again(struct request *q, bool again);
 
 /* NULL: no memory. */
 struct requests *requests_new(struct raftd *d);

@@ -97,12 +97,12 @@ serve(struct request *q, const struct request_op *row)
 }
 
 void
-op_permitted(struct request *q, struct span args)
+op_permitted(struct request *q, struct span args, struct span premises)
 {
 	const struct request_op *row;
 
 	if (q->op->kind == OP_WRITE)
-		op_write(q, args);
+		op_write(q, args, premises);
 	else if (engine_opening(q->d->engine) && !needs_no_state(q->op))
 		op_not_leader(q);		/* who has a state answers sooner */
 	else if (args.p != q->args.p && !request_keep(q, args, SPAN_NONE))

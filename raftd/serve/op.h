@@ -31,10 +31,12 @@ void op_warn_once(struct raftd *d);
 typedef void op_plain_fn(struct request *q, bool how);
 bool op_may_recover(struct request *q, bool dry_run, struct span token, op_plain_fn *go_on);
 bool op_may_leave(struct request *q, bool force, struct span token, uid_t uid, op_plain_fn *go_on);
-/* It may be carried out.  args: its own, or borrowed until return. */
-void op_permitted(struct request *q, struct span args);
-/* args: borrowed until return. */
-void op_write(struct request *q, struct span args);
+/* It may be carried out.  args: its own, or borrowed until return; premises, which it may be carried out with: borrowed. */
+void op_permitted(struct request *q, struct span args, struct span premises);
+/* args, premises: borrowed until return. */
+void op_write(struct request *q, struct span args, struct span premises);
+/* A write was not applied, since its premises did not hold any more.  It is judged again, or refused if that was so often. */
+void op_judge_again(struct request *q);
 extern const struct request_op status_ops[], leader_ops[];	/* op_read.c, op_leader.c */
 
 /* -- for those who carry them out -- */
@@ -42,8 +44,8 @@ extern const struct request_op status_ops[], leader_ops[];	/* op_read.c, op_lead
 void op_not_leader(struct request *q);
 /* A write that got nowhere, or whose outcome is not known. */
 void op_write_failed(struct request *q, enum tv_err err, struct span text);
-/* Proposes a write as it is, and answers it when it is applied.  args: borrowed until return. */
-void op_propose(struct request *q, struct span args);
+/* Proposes a write as it is, and answers it when it is applied.  args, premises: borrowed until return. */
+void op_propose(struct request *q, struct span args, struct span premises);
 /* Takes a write that deletes a tree of keys; done: of one that is a single entry.  False: it is one as others. */
 bool op_tree(struct request *q, struct span args, proposal_done *done);
 

@@ -4,6 +4,9 @@
  * Mostly it is decided at once, from rights that are in memory.  A thread looks at the state for rights that are not, and for
  * operations whose object is only known there.  Before either a leader has applied all that earlier ones have acknowledged: until
  * then neither "access control does not hold" nor a right is known for sure.
+ *
+ * What a thread saw there goes with the write into the log (premises).  If others that came before it changed that, the write is not
+ * applied, and is judged again here.
  */
 #include <stdio.h>
 
@@ -32,6 +35,8 @@ needs_none(const struct op *op, struct span args)
 {
 	return (op->access.scope == OP_NONE && op->code != OP_TXN_APPLY) || asks_of_its_restore(op, args);
 }
+
+#define JUDGED_MAX 16			/* times that one write is judged again */
 
 static void
 refuse(struct request *q, enum tv_err err, struct span text)
@@ -68,13 +73,34 @@ on_judged(struct state_read *r, void *ctx)
 		judge(q, q->args, q->token);
 	} else if (err != TV_OK) {
 		refuse(q, err, r->answer.text);
-	} else if (r->value.len > 0) {
+	} else if (r->answer.refused) {
 		request_denied(q);
 		request_reply(q, r->answer.index, r->value);
 	} else {
-		request_drop_lookup(q);
-		op_permitted(q, q->args);
+		struct statethread *state = q->d->state;
+
+		q->lookup = NULL;
+		op_permitted(q, q->args, r->value);	/* q may be gone then */
+		statethread_drop(state, r);
 	}
+}
+
+void
+op_judge_again(struct request *q)
+{
+	if (q->judged >= JUDGED_MAX || q->asker == NULL) {
+		request_judged_again(q, false);
+		request_failf(q, TV_EAGAIN, "what the right to this write depends on changes all the time; try again");
+		return;
+	}
+	q->judged++;
+	request_judged_again(q, true);
+	q->writing = false;
+	q->write = (struct proposal){ .done = NULL };
+	q->read = (struct read_wait){ .done = NULL };
+	fsm_rights_free(q->rights);
+	q->rights = NULL;
+	op_judge(q, q->args, q->token);
 }
 
 static void
@@ -116,7 +142,7 @@ judge_now(struct request *q, struct span args, struct span token, struct buf *re
 	enum tv_err err = fsm_rights_known(q->d->fsm, token, clock_wall_ns(), &q->rights);
 
 	if (err == TV_OK && q->rights != NULL)
-		err = fsm_may(NULL, q->op, args, q->rights, reply, why);
+		err = fsm_may(NULL, q->op, args, q->rights, reply, NULL, why);
 	if (err == TV_EAGAIN) {
 		fsm_rights_free(q->rights);
 		q->rights = NULL;
@@ -139,7 +165,7 @@ judge(struct request *q, struct span args, struct span token)
 	}
 	err = judge_now(q, args, token, &reply, &why);
 	if (err == TV_OK) {
-		op_permitted(q, args);
+		op_permitted(q, args, SPAN_NONE);
 	} else if (err == TV_EAGAIN) {
 		look(q, args, token);
 	} else if (reply.len > 0) {
@@ -157,12 +183,12 @@ op_judge(struct request *q, struct span args, struct span token)
 	struct raftd *d = q->d;
 
 	if (needs_none(q->op, args)) {
-		op_permitted(q, args);
+		op_permitted(q, args, SPAN_NONE);
 	} else if (engine_opening(d->engine)) {
 		if (d->cluster.acl_enabled)
 			op_not_leader(q);	/* nobody here knows who may what */
 		else
-			op_permitted(q, args);
+			op_permitted(q, args, SPAN_NONE);
 	} else if (engine_is_leader(d->engine) && !engine_status(d->engine)->informed) {
 		if (keep(q, args, token)) {
 			q->read.done = on_informed;

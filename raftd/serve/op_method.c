@@ -28,7 +28,7 @@ on_keys(struct key_wait *w, enum tv_err err, struct span text)
 
 	key_set_unref(w->keys);
 	if (err == TV_OK) {
-		op_propose(m->q, buf_span(&m->args));
+		op_propose(m->q, buf_span(&m->args), SPAN_NONE);
 	} else if (err == TV_EUNREACH) {
 		buf_printf(&why, INVALID "error checking %s: %.*s", m->field, (int)text.len, (const char *)text.p);
 		request_fail(m->q, TV_EINVAL, buf_span(&why));

@@ -37,6 +37,8 @@ on_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 
 	if (err != TV_OK)
 		op_write_failed(q, err, SPAN_NONE);
+	else if (result->outdated)
+		op_judge_again(q);
 	else if (result->err != TV_OK)
 		request_fail(q, result->err, result->text);
 	else if (q->op->code == OP_TXN_APPLY && q->rights != NULL)
@@ -62,21 +64,21 @@ code_of(struct request *q, struct span args)
 }
 
 void
-op_propose(struct request *q, struct span args)
+op_propose(struct request *q, struct span args, struct span premises)
 {
 	struct span text;
 	enum tv_err err;
 
 	q->write.done = on_done;
-	err = propose_args(q->d, &q->write, code_of(q, args), args, request_arena(q), &text);
+	err = propose_judged(q->d, &q->write, code_of(q, args), args, premises, request_arena(q), &text);
 	if (err != TV_OK)
 		op_write_failed(q, err, text);
 }
 
 void
-op_write(struct request *q, struct span args)
+op_write(struct request *q, struct span args, struct span premises)
 {
 	q->writing = true;
 	if (!op_tree(q, args, on_done) && !op_acl(q, args))
-		op_propose(q, args);
+		op_propose(q, args, premises);
 }

@@ -577,8 +577,12 @@ entry_of(uint64_t index, uint16_t op, struct span args, uint8_t needs, unsigned 
 	buf_putspan(b, args);
 	if (needs > 0)
 		mpw_uint(b, needs);
-	for (unsigned i = 0; i < more; i++)
-		mpw_cstr(b, "of a newer version");
+	for (unsigned i = 0; i < more; i++) {
+		if (i == 0 && needs > 0)
+			mpw_nil(b);		/* no premises */
+		else
+			mpw_cstr(b, "of a newer version");
+	}
 	return (struct raft_entry){ .index = index, .term = 1, .type = RAFT_ENTRY_OP, .size = (uint32_t)b->len,
 	    .payload = b->data };
 }
@@ -647,7 +651,7 @@ START_TEST(entries_of_a_newer_version)
 	refused_as_newer(OP_KV_GET, 0, "(operation 1)");	/* no write of ours */
 	ck_assert_int_eq(apply_with(OP_KV_APPLY, 0, 0), TV_OK);
 	ck_assert_uint_eq(fsm_needs(k.f), 1);
-	ck_assert_int_eq(apply_with(OP_KV_APPLY, FSM_VERSION, 2), TV_OK);	/* longer, and ours */
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, FSM_VERSION, 3), TV_OK);	/* longer, and ours */
 	ck_assert_uint_eq(fsm_needs(k.f), FSM_VERSION);
 
 	k.version = FSM_VERSION + 1;

@@ -14,6 +14,8 @@
 #define OWN_ALL "key_prefix \"own\" { policy = \"write\" } node_prefix \"own\" { policy = \"write\" } " \
 	"service_prefix \"own\" { policy = \"write\" } session_prefix \"own\" { policy = \"write\" } " \
 	"query_prefix \"own\" { policy = \"write\" }"
+#define ALL_WRITE "node_prefix \"\" { policy = \"write\" } service_prefix \"\" { policy = \"write\" } " \
+	"session_prefix \"\" { policy = \"write\" } query_prefix \"\" { policy = \"write\" }"
 #define READ_ALL "key_prefix \"\" { policy = \"read\" } node_prefix \"\" { policy = \"read\" } " \
 	"service_prefix \"\" { policy = \"read\" } session_prefix \"\" { policy = \"read\" } query_prefix \"\" { policy = \"read\" }"
 #define ENTRIES_MAX 16384		/* of raftd/fsm/acl/acl_rights.c */
@@ -142,13 +144,13 @@ may(struct span secret, uint16_t op, const void *rec)
 	struct buf reply = BUF_INIT(1u << 20);
 	struct span args = packed(op, rec);
 	const char *why = "";
-	enum tv_err err = fsm_may(k.f, op_find(op), args, r, &reply, &why), blind;
+	enum tv_err err = fsm_may(k.f, op_find(op), args, r, &reply, NULL, &why), blind;
 
 	ck_assert(err == TV_OK || err == TV_EPERM);
 	ck_assert(err == TV_OK || reply.len > 0 || strncmp(why, "Permission denied", 17) == 0);
 	ck_assert(err == TV_EPERM || reply.len == 0);
 	buf_reset(&reply);
-	blind = fsm_may(NULL, op_find(op), args, r, &reply, &why);
+	blind = fsm_may(NULL, op_find(op), args, r, &reply, NULL, &why);
 	ck_assert(blind == err || blind == TV_EAGAIN);
 	ck_assert(blind == TV_EPERM || reply.len == 0);
 	buf_done(&reply);
@@ -163,7 +165,7 @@ looks(struct span secret, uint16_t op, const void *rec)
 	const struct fsm_rights *r = rights_of(secret);
 	struct buf reply = BUF_INIT(1u << 20);
 	const char *why = "";
-	enum tv_err err = fsm_may(NULL, op_find(op), packed(op, rec), r, &reply, &why);
+	enum tv_err err = fsm_may(NULL, op_find(op), packed(op, rec), r, &reply, NULL, &why);
 
 	buf_done(&reply);
 	fsm_rights_free(r);
@@ -218,7 +220,7 @@ START_TEST(off)
 	ck_assert_ptr_null(r);
 	ck_assert_int_eq(fsm_rights_get(k.f, NOBODYS, k.now, &r), TV_OK);
 	ck_assert_ptr_null(r);
-	ck_assert_int_eq(fsm_may(NULL, op_find(OP_KV_APPLY), SPAN_NONE, NULL, &k.out, &why), TV_OK);
+	ck_assert_int_eq(fsm_may(NULL, op_find(OP_KV_APPLY), SPAN_NONE, NULL, &k.out, NULL, &why), TV_OK);
 	ck_assert(kit_put(&k, "a", "1"));
 	ck_assert_int_eq(seen(NOBODYS, OP_KV_LIST, &(struct kv_read){ .Key = S("") }), 1);
 	kit_close(&k);
@@ -457,6 +459,220 @@ START_TEST(registrations)
 }
 END_TEST
 
+/* -- premises -- */
+
+/* Judged with this token, which may: what the judgement rests on. */
+static struct span
+premises_of(struct span secret, uint16_t op, const void *rec)
+{
+	const struct fsm_rights *r;
+	struct fsm_answer ans;
+	struct span out;
+
+	buf_reset(&k.out);
+	fsm_judge(k.f, op_find(op), packed(op, rec), secret, &k.a, &k.out, &ans, &r);
+	fsm_rights_free(r);
+	ck_assert_msg(ans.err == TV_OK && !ans.refused, "%s", op_find(op)->name);
+	out = arena_copy(&k.a, buf_span(&k.out));
+	return out;
+}
+
+static struct fsm_result
+apply_with(uint16_t op, const void *rec, struct span premises)
+{
+	struct buf args = BUF_INIT(1u << 20), payload = BUF_INIT(1u << 20);
+	struct raft_entry e = { .index = fsm_applied(k.f) + 1, .term = 1, .type = RAFT_ENTRY_OP };
+	struct fsm_result res = { .err = TV_OK };
+	struct span text;
+
+	ck_assert_int_eq(fsm_prepare(k.f, op, packed(op, rec), k.now, "11111111-2222-4333-8444-000000000009", &args, &k.a, &text), TV_OK);
+	fsm_entry_write_judged(&payload, op, buf_span(&args), premises);
+	e.payload = payload.data;
+	e.size = (uint32_t)payload.len;
+	ck_assert_int_eq(fsm_apply(k.f, &e, 1, &k.a, &res), TV_OK);
+	buf_done(&args);
+	buf_done(&payload);
+	return res;
+}
+
+static const char *
+catalog_text(void)
+{
+	const char *json;
+
+	(void)kit_read(&k, OP_NODE_DUMP, &(struct catalog_read){ .Name = SPAN_NONE }, &json);
+	return json;
+}
+
+/* Judged, then the other write is applied, then this one: it is outdated if that matters to its right, and changes nothing. */
+static void
+races(struct span secret, uint16_t op, const void *rec, uint16_t other, const void *change, bool matters)
+{
+	struct span premises = premises_of(secret, op, rec);
+	struct fsm_result res;
+	const char *before;
+
+	ck_assert(premises.len > 0);
+	ck_assert_int_eq(kit_apply(&k, other, change).err, TV_OK);
+	before = catalog_text();
+	res = apply_with(op, rec, premises);
+	ck_assert_msg(res.outdated == matters, "%s after %s", op_find(op)->name, op_find(other)->name);
+	if (matters) {
+		ck_assert_int_eq(res.err, TV_EAGAIN);
+		ck_assert_uint_eq(res.value.len, 0);
+		ck_assert_str_eq(catalog_text(), before);
+	} else {
+		ck_assert_int_eq(res.err, TV_OK);
+	}
+}
+
+#define REGISTER(...) &(struct catalog_register){ __VA_ARGS__ }
+#define SERVICE_OF(node, id, name, port) REGISTER(.Node = S(node), .SkipNodeUpdate = true, .has_service = true, \
+	.Service = { .ID = S(id), .Service = S(name), .Port = (port) })
+#define CHECK_OF(node, id, service, status) REGISTER(.Node = S(node), .SkipNodeUpdate = true, .has_check = true, \
+	.Check = { .CheckID = S(id), .Name = S(id), .ServiceID = S(service), .Status = S(status) })
+#define NODE_OF(node, address) REGISTER(.Node = S(node), .Address = S(address))
+#define GONE(...) &(struct catalog_deregister){ __VA_ARGS__ }
+
+/* What others change between judging and applying matters where the right depends on it, and only there. */
+START_TEST(premises)
+{
+	struct span own = token(OWN_ALL);
+	const char *session;
+	const struct prepared_query *theirs;
+
+	kit_node(&k, "ext", "10.0.0.2");
+	kit_node(&k, "own-n", "10.0.0.1");
+	/* An id that is free, and that of a service which is registered in other words, or anew. */
+	races(own, OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1), OP_CATALOG_REGISTER, SERVICE_OF("ext", "V", "theirs", 1), true);
+	kit_service(&k, "ext", "v", "own-web", NULL);
+	races(own, OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 2), OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 3), false);
+	races(own, OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 4), OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "theirs", 3), true);
+	kit_service(&k, "ext", "v", "own-web", NULL);
+	races(own, OP_CATALOG_DEREGISTER, GONE(.Node = S("ext"), .ServiceID = S("v")), OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "theirs", 3), true);
+	kit_service(&k, "ext", "v", "own-web", NULL);
+	/* How a service is spelled. */
+	races(own, OP_CATALOG_REGISTER, SERVICE_OF("own-n", "n", "own-new", 4), OP_CATALOG_REGISTER, SERVICE_OF("ext", "o", "OWN-NEW", 3), true);
+	/* Checks: of the node, of the service, of none. */
+	races(own, OP_CATALOG_REGISTER, CHECK_OF("ext", "c", "v", "passing"), OP_CATALOG_REGISTER, CHECK_OF("ext", "C", "", "passing"), true);
+	kit_check(&k, "ext", "c", "v", "passing");
+	races(own, OP_CATALOG_REGISTER, CHECK_OF("ext", "c", "v", "passing"), OP_CATALOG_REGISTER, CHECK_OF("ext", "c", "v", "critical"), false);
+	races(own, OP_CATALOG_REGISTER, CHECK_OF("ext", "c", "v", "passing"), OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "theirs", 3), true);
+	kit_service(&k, "ext", "v", "own-web", NULL);
+	kit_check(&k, "ext", "c", "v", "passing");
+	races(own, OP_CATALOG_DEREGISTER, GONE(.Node = S("ext"), .CheckID = S("c")), OP_CATALOG_REGISTER, CHECK_OF("ext", "c", "", "passing"), true);
+	/* A node that stays as it is, one that is renamed, one that comes. */
+	races(own, OP_CATALOG_REGISTER, NODE_OF("ext", "10.0.0.2"), OP_CATALOG_REGISTER, NODE_OF("ext", "10.0.0.9"), true);
+	races(own, OP_CATALOG_REGISTER, SERVICE_OF("ext", "w", "own-web", 2), OP_CATALOG_REGISTER, NODE_OF("ext", "10.0.0.2"), false);
+	races(own, OP_CATALOG_REGISTER, SERVICE_OF("ext", "w2", "own-web", 2), OP_CATALOG_DEREGISTER, GONE(.Node = S("ext")), true);
+	races(own, OP_CATALOG_REGISTER, NODE_OF("own-new", "10.0.0.2"), OP_CATALOG_REGISTER, NODE_OF("OWN-NEW", "10.0.0.9"), true);
+	races(own, OP_CATALOG_REGISTER, REGISTER(.ID = NOBODYS, .Node = S("own-id"), .Address = S("10.0.0.2")), OP_CATALOG_REGISTER,
+	    REGISTER(.ID = NOBODYS, .Node = S("theirs"), .Address = S("10.0.0.2")), true);
+	/* Sessions and prepared queries. */
+	races(own, OP_SESSION_CREATE, &(struct session){ .Node = S("own-s"), .NodeChecks = { .set = true } }, OP_CATALOG_REGISTER,
+	    NODE_OF("OWN-s", "10.0.0.9"), true);
+	session = kit_session(&k, "own-n", "release", 0);
+	races(own, OP_SESSION_DESTROY, &(struct session_destroy){ .ID = S(session) }, OP_CATALOG_DEREGISTER, GONE(.Node = S("own-n")), true);
+	theirs = &(struct prepared_query){ .ID = SPAN_NONE, .Name = S("own-q"), .Service = { .Service = S("x") } };
+	ck_assert_int_eq(apply_with(OP_QUERY_CREATE, theirs, SPAN_NONE).err, TV_OK);
+#define QUERY S("11111111-2222-4333-8444-000000000009")
+	theirs = &(struct prepared_query){ .ID = QUERY, .Name = S("theirs"), .Service = { .Service = S("x") } };
+	races(own, OP_QUERY_UPDATE, &(struct prepared_query){ .ID = QUERY, .Name = S("own-q"), .Service = { .Service = S("y") } },
+	    OP_QUERY_UPDATE, &(struct prepared_query){ .ID = QUERY, .Name = S("own-q"), .Service = { .Service = S("z") } }, false);
+	races(own, OP_QUERY_DELETE, &(struct prepared_read){ .ID = QUERY }, OP_QUERY_UPDATE, theirs, true);
+}
+END_TEST
+
+/* With all rights nothing is looked at, and nothing goes with the entry. */
+START_TEST(premises_of_all_rights)
+{
+	struct span all = token(ALL_WRITE), own = token(OWN_ALL);
+	struct buf few = BUF_INIT(8), reply = BUF_INIT(1024);
+	const struct fsm_rights *r;
+	const char *why = "";
+
+	kit_node(&k, "ext", "10.0.0.2");
+	ck_assert(!looks(all, OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "web", 1)));
+	ck_assert(!looks(all, OP_CATALOG_DEREGISTER, GONE(.Node = S("ext"))));
+	ck_assert(!looks(all, OP_SESSION_DESTROY, &(struct session_destroy){ .ID = NOBODYS }));
+	ck_assert_uint_eq(premises_of(all, OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "web", 1)).len, 0);
+	/* Too many to be written down. */
+	r = rights_of(own);
+	ck_assert_int_eq(fsm_may(k.f, op_find(OP_CATALOG_REGISTER), packed(OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1)), r,
+	    &reply, &few, &why), TV_ELIMIT);
+	ck_assert_ptr_nonnull(strstr(why, "several requests"));
+	fsm_rights_free(r);
+	buf_done(&few);
+	buf_done(&reply);
+}
+END_TEST
+
+/* They need a version of the state machine that knows them; what is none is an error of the entry, the same everywhere. */
+START_TEST(premises_in_the_log)
+{
+	struct span own = token(OWN_ALL), good;
+
+	kit_node(&k, "ext", "10.0.0.2");
+	good = premises_of(own, OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1));
+	ck_assert_uint_eq(fsm_entry_version(OP_CATALOG_REGISTER, false), 1);
+	ck_assert_uint_eq(fsm_entry_version(OP_CATALOG_REGISTER, true), FSM_PREMISES_SINCE);
+	ck_assert_uint_lt(fsm_needs(k.f), FSM_PREMISES_SINCE);
+	ck_assert_int_eq(apply_with(OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1), S("\x91\x91\xc1")).err, TV_EFORMAT);
+	ck_assert_int_eq(apply_with(OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1), S("\xa1x")).err, TV_EFORMAT);
+	/* Of a kind that is not known: there is no such thing. */
+	ck_assert(apply_with(OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1), S("\x91\x91\x95\x63\xa0\xa1x\xc3\xa0")).outdated);
+	ck_assert_int_eq(kit_read(&k, OP_CATALOG_SERVICE, &(struct catalog_read){ .Name = S("own-web") }, NULL), 0);
+	ck_assert_int_eq(apply_with(OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1), good).err, TV_OK);
+	ck_assert_uint_eq(fsm_needs(k.f), FSM_PREMISES_SINCE);
+}
+END_TEST
+
+/* A rule for a name holds for what is there under it in other letters. */
+START_TEST(spellings)
+{
+	struct span all_but = token(ALL_WRITE " node \"db\" { policy = \"deny\" } service \"pay\" { policy = \"deny\" } "
+	    "session \"db\" { policy = \"deny\" }");
+	struct txn_op ops[] = {
+		{ .has_node = true, .Node = { .Verb = S("delete"), .Node = { .Node = S("DB") } } },
+		{ .has_service = true, .Service = { .Verb = S("set"), .Node = S("web"), .Service = { .ID = S("n"), .Service = S("PAY") } } },
+		{ .has_service = true, .Service = { .Verb = S("delete"), .Node = S("DB"), .Service = { .ID = S("P1") } } },
+		{ .has_check = true, .Check = { .Verb = S("delete"), .Check = { .Node = S("DB"), .CheckID = S("ALIVE") } } },
+	};
+
+	/* Nothing is there yet, and nothing that a rule says something of. */
+	ck_assert_int_eq(may(all_but, OP_CATALOG_REGISTER, NODE_OF("DB", "10.0.0.1")), TV_OK);
+	ck_assert_int_eq(may(all_but, OP_CATALOG_REGISTER, NODE_OF("db", "10.0.0.1")), TV_EPERM);
+	kit_node(&k, "db", "10.0.0.1");
+	kit_node(&k, "web", "10.0.0.2");
+	kit_service(&k, "db", "p1", "pay", NULL);
+	kit_check(&k, "db", "alive", NULL, "passing");
+#define REFUSED(op, rec) ck_assert_int_eq(may(all_but, op, rec), TV_EPERM)
+	REFUSED(OP_CATALOG_REGISTER, NODE_OF("DB", "6.6.6.6"));
+	REFUSED(OP_CATALOG_REGISTER, SERVICE_OF("web", "n", "PAY", 666));
+	REFUSED(OP_CATALOG_REGISTER, SERVICE_OF("DB", "P1", "mine", 666));
+	REFUSED(OP_CATALOG_REGISTER, CHECK_OF("DB", "new", "", "critical"));
+	REFUSED(OP_CATALOG_REGISTER, CHECK_OF("DB", "ALIVE", "", "critical"));
+	REFUSED(OP_CATALOG_REGISTER, CHECK_OF("DB", "new", "P1", "critical"));
+	REFUSED(OP_CATALOG_DEREGISTER, GONE(.Node = S("DB")));
+	REFUSED(OP_CATALOG_DEREGISTER, GONE(.Node = S("DB"), .ServiceID = S("P1")));
+	REFUSED(OP_CATALOG_DEREGISTER, GONE(.Node = S("DB"), .CheckID = S("ALIVE")));
+	REFUSED(OP_SESSION_CREATE, &(struct session){ .Node = S("DB") });
+	REFUSED(OP_SESSION_DESTROY, &(struct session_destroy){ .ID = S(kit_session(&k, "DB", "release", 0)) });
+	REFUSED(OP_COORDINATE_UPDATE, &(struct coordinate_update){ .Node = S("DB") });
+#undef REFUSED
+	for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		ck_assert_int_eq(may(all_but, OP_TXN_APPLY, &(struct txn){ .Ops = { .v = &ops[i], .n = 1, .set = true } }), TV_EPERM);
+	ck_assert_int_eq(may(all_but, OP_CATALOG_REGISTER, SERVICE_OF("DB", "m", "mine", 1)), TV_OK);
+	ck_assert_int_eq(may(all_but, OP_CATALOG_REGISTER, NODE_OF("WEB", "10.0.0.3")), TV_OK);
+	ck_assert_int_eq(seen(all_but, OP_CATALOG_NODES, &(struct catalog_read){ .Name = S("DB") }), 0);
+	ck_assert_int_eq(seen(all_but, OP_SESSION_LIST, &(struct session_read){ .ID = SPAN_NONE }), 0);
+	ck_assert_int_eq(seen(all_but, OP_SESSION_NODE, &(struct session_read){ .Node = S("DB") }), 0);
+	(void)seen(all_but, OP_CATALOG_NODE, &(struct catalog_read){ .Name = S("DB") });
+	ck_assert(!shows("10.0.0.1"));
+	refused(all_but, OP_COORDINATE_NODE, &(struct coordinate_read){ .Node = S("DB") }, "Permission denied");
+}
+END_TEST
+
 START_TEST(deregistrations)
 {
 	struct span own = token(OWN_ALL);
@@ -607,9 +823,9 @@ START_TEST(malformed)
 	struct fsm_answer ans;
 	const char *why = "";
 
-	ck_assert_int_eq(fsm_may(k.f, op_find(OP_KV_APPLY), S("\xc1"), r, &reply, &why), TV_EFORMAT);
+	ck_assert_int_eq(fsm_may(k.f, op_find(OP_KV_APPLY), S("\xc1"), r, &reply, NULL, &why), TV_EFORMAT);
 	ck_assert_str_eq(why, "malformed arguments");
-	ck_assert_int_eq(fsm_may(NULL, op_find(OP_TXN_APPLY), S("\x91\x91"), r, &reply, &why), TV_EFORMAT);
+	ck_assert_int_eq(fsm_may(NULL, op_find(OP_TXN_APPLY), S("\x91\x91"), r, &reply, NULL, &why), TV_EFORMAT);
 	ck_assert_uint_eq(reply.len, 0);
 	fsm_rights_free(r);
 	fsm_judge(k.f, op_find(OP_KV_APPLY), S("\xc1"), SPAN_NONE, &k.a, &reply, &ans, &r);
@@ -640,7 +856,7 @@ judged(struct span secret, uint16_t op, struct txn_op *ops, uint32_t n)
 	fsm_judge(k.f, op_find(op), packed(op, &q), secret, &k.a, &k.out, &ans, &r);
 	ck_assert_int_eq(ans.err, TV_OK);
 	fsm_rights_free(r);
-	if (k.out.len == 0)
+	if (!ans.refused)
 		return reply;
 	in = rd_span_over(arena_copy(&k.a, buf_span(&k.out)));
 	ck_assert_int_eq(schema_unpack(&txn_reply_schema, &in, &k.a, &reply), TV_OK);
@@ -748,7 +964,8 @@ END_TEST
 int
 main(void)
 {
-	const TTest *const tests[] = { off, unknown_tokens, shared_sets, invalidated, expired, bounded, keys, sessions, registrations,
+	const TTest *const tests[] = { off, unknown_tokens, shared_sets, invalidated, expired, bounded, keys, sessions, registrations, premises, premises_of_all_rights,
+	    premises_in_the_log, spellings,
 	    deregistrations, filtered, proxies, lists_of_keys, allowed_by_default, snapshots, malformed, transactions,
 	    transactions_that_read, replies_filtered };
 	Suite *s = suite_create("fsm_may");

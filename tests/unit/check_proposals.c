@@ -10,11 +10,12 @@
 
 /* The state machine's entry form; the real one is tested with it. */
 void
-fsm_entry_write(struct buf *b, uint16_t op, struct span args)
+fsm_entry_write_judged(struct buf *b, uint16_t op, struct span args, struct span premises)
 {
-	mpw_array(b, 2);
+	mpw_array(b, premises.len > 0 ? 3 : 2);
 	mpw_uint(b, op);
 	buf_putspan(b, args);
+	buf_putspan(b, premises);
 }
 
 struct asker {
@@ -43,7 +44,7 @@ accept(struct proposals *q, struct asker *a, uint32_t n, uint64_t index, uint64_
 
 	for (uint32_t i = 0; i < n; i++) {
 		a[i] = (struct asker){ .p.done = told };
-		ck_assert_int_eq(proposals_add(q, &a[i].p, 4, span_str("\x01"), MONO_MS(index + i)), TV_OK);
+		ck_assert_int_eq(proposals_add(q, &a[i].p, 4, span_str("\x01"), SPAN_NONE, MONO_MS(index + i)), TV_OK);
 	}
 	next = proposals_next(q, n, &count);
 	ck_assert_uint_eq(count, n);
@@ -148,7 +149,7 @@ START_TEST(queue_is_bounded_and_can_be_refused)
 
 	for (n = 0; n < 40; n++) {
 		a[n] = (struct asker){ .p.done = told };
-		if (proposals_add(q, &a[n].p, 4, span_str("\xa5hello"), MONO_MS(1)) != TV_OK)
+		if (proposals_add(q, &a[n].p, 4, span_str("\xa5hello"), SPAN_NONE, MONO_MS(1)) != TV_OK)
 			break;
 	}
 	ck_assert_uint_eq(n, 8);
@@ -157,7 +158,7 @@ START_TEST(queue_is_bounded_and_can_be_refused)
 		ck_assert_uint_eq(a[i].told, 1);
 		ck_assert_int_eq(a[i].err, TV_ENOTLEADER);
 	}
-	ck_assert_int_eq(proposals_add(q, &a[0].p, 4, span_str("\xa5hello"), MONO_MS(1)), TV_OK);
+	ck_assert_int_eq(proposals_add(q, &a[0].p, 4, span_str("\xa5hello"), SPAN_NONE, MONO_MS(1)), TV_OK);
 	proposals_free(q);
 }
 END_TEST
@@ -171,7 +172,7 @@ START_TEST(queued_ones_end_in_time_too)
 
 	for (unsigned i = 0; i < 3; i++) {
 		a[i] = (struct asker){ .p.done = told };
-		ck_assert_int_eq(proposals_add(q, &a[i].p, 4, span_str("\x01"), MONO_MS(100 + i)), TV_OK);
+		ck_assert_int_eq(proposals_add(q, &a[i].p, 4, span_str("\x01"), SPAN_NONE, MONO_MS(100 + i)), TV_OK);
 	}
 	proposals_expire(q, MONO_MS(100));
 	ck_assert_uint_eq(a[0].told, 0);

@@ -121,6 +121,40 @@ bool acl_role_find(struct fsm *f, struct span id, struct arena *a, struct acl_ro
 void acl_role_copy(struct apply *p, struct acl_role *q, const struct acl_role *old);
 void acl_role_remove(struct fsm *f, const struct acl_role *q);
 
+/* -- acl_premise.c: what a judgement of a write saw; the numbers are those of entries in the log -- */
+enum premise_kind {		/* text: ... */
+	PREMISE_NODE = 1,	/* the name of the node that this is the name of, as it is stored */
+	PREMISE_NODE_ID,	/* of the node that has this id */
+	PREMISE_NODE_WHOLE,	/* a hash of its record: it is the same */
+	PREMISE_SERVICE,	/* the name of the service that has this id on the node */
+	PREMISE_CHECK,		/* that of the service of the check that has this id on the node; "": it is the node's own */
+	PREMISE_SPELLING,	/* the name of this service, as the first instance has it */
+	PREMISE_SESSION,	/* the name of the node of the session that has this id, in lower case */
+	PREMISE_QUERY,		/* the name of the prepared query that has this id, in lower case */
+};
+#define PREMISES_RECENT 8
+#define PREMISES_BYTES_MAX (16u << 20)	/* of one write: some 300,000 objects */
+struct premises {		/* those of one judgement, as they are found */
+	struct buf *out;
+	uint32_t n;
+	size_t at;		/* of the list's head */
+	struct premise recent[PREMISES_RECENT];	/* which are not written twice */
+};
+/*
+ * Looks at the state, as a reader or the running transaction sees it.  node: of services and checks.  text: in the arena, "" where
+ * there is nothing.  False: there is none, or the reading has failed (f->failed).
+ */
+bool premise_look(struct fsm *f, enum premise_kind kind, struct span node, struct span key, struct arena *a, struct span *text);
+/* Texts must live until premises_end(). */
+void premises_add(struct premises *list, enum premise_kind kind, struct span node, struct span key, bool there, struct span text);
+void premises_end(struct premises *list);
+
+/* -- acl_may.c, for acl_judge.c -- */
+/* By the row of the operation alone. */
+bool acl_row_allows(const struct op *op, const void *rec, const struct acl_set *who);
+/* What is said to whom it does not allow it. */
+const char *acl_denied_text(const struct op *op);
+
 /* -- acl_repl.c -- */
 #define ACL_REPL_CLOSED "-"		/* of acl_state.ReplToken */
 /* The hash by which a token is known again, without a key: whoever meets it has no way back to 122 random bits. */

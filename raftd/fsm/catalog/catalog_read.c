@@ -46,6 +46,16 @@ may_read_packed(struct reading *r, struct span val, const struct schema *schema,
 	return catalog_texts(val, &number, &service, 1) && (service.len == 0 || may_read(r, ACL_SERVICE, service));
 }
 
+/* May this node be seen?  By its name as it is stored: it was asked for in any spelling. */
+static bool
+may_read_packed_node(struct reading *r, struct span val)
+{
+	uint32_t number = catalog_field(&node_schema, "Node");
+	struct span name;
+
+	return may_read_all(r, ACL_NODE) || (catalog_texts(val, &number, &name, 1) && may_read_node(r, name));
+}
+
 /* The one that is named, if there is one. */
 static void
 read_one_node(struct reading *r, struct span name)
@@ -56,7 +66,7 @@ read_one_node(struct reading *r, struct span name)
 	bool found;
 
 	TKEY(&k, TBL_NODE, name);
-	found = may_read_node(r, name) && tbl_peek(r->f, &k, &val);
+	found = tbl_peek(r->f, &k, &val) && may_read_packed_node(r, val);
 	if (found)
 		buf_putspan(r->out, val);
 	list_end(r->out, at, found);
@@ -208,21 +218,27 @@ catalog_read_service(struct reading *r, const void *rec)
 	r->ans->index = catalog_service_index(r->f, q->Name, false, &exists);
 }
 
-/* What proxies for a service, for whoever may read that too; tags are not looked at. */
+bool
+catalog_may_read_destination(const struct reading *r, const struct service *s)
+{
+	return may_read(r, ACL_SERVICE, catalog_connect_name(s));
+}
+
+/* What proxies for a service, for those who may read that too; tags are not looked at. */
 static void
 catalog_read_connect(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
 	size_t at = list_begin(r->out);
 	struct instances w;
-	bool may = q->Name.len > 0 && may_read(r, ACL_SERVICE, q->Name);
 	struct sort_near near;
 	uint32_t n = 0;
 
 	sort_near_begin(&near, r->f, q);
 	instances_begin_connect(r->f, &w, q->Name);
-	while (may && !r->out->failed && instances_next(&w)) {
-		if (!meta_matches(&q->NodeMeta, &w.node.Meta) || !may_read_service(r, w.node.Node, w.service.Service))
+	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
+		if (!meta_matches(&q->NodeMeta, &w.node.Meta) || !may_read_service(r, w.node.Node, w.service.Service) ||
+		    !catalog_may_read_destination(r, &w.service))
 			continue;
 		sort_near_note(&near, r->out->len, w.node.Node);
 		put_instance(r->out, &w.node, &w.service);
@@ -375,7 +391,7 @@ catalog_read_node(struct reading *r, const void *rec)
 	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
 	mpw_array(r->out, 2);
 	TKEY(&k, TBL_NODE, q->Name);
-	if (!may_read_node(r, q->Name) || !tbl_peek(r->f, &k, &val)) {
+	if (!tbl_peek(r->f, &k, &val) || !may_read_packed_node(r, val)) {
 		mpw_nil(r->out);
 		mpw_nil(r->out);
 		return;

@@ -207,26 +207,32 @@ wants(const void *ctx, const struct instances *at)
 	return tags_match(&q->Tags, &at->service.Tags) && meta_matches(&q->NodeMeta, &at->node.Meta);
 }
 
-/* Of what proxies for a service: tags are not looked at. */
+struct proxies_wanted {
+	const struct reading *r;
+	const struct catalog_read *q;
+};
+
+/* Of what proxies for a service, as catalog_read_connect(): tags are not looked at. */
 static bool
 wants_proxy(const void *ctx, const struct instances *at)
 {
-	const struct catalog_read *q = ctx;
+	const struct proxies_wanted *w = ctx;
 
-	return meta_matches(&q->NodeMeta, &at->node.Meta);
+	return meta_matches(&w->q->NodeMeta, &at->node.Meta) && catalog_may_read_destination(w->r, &at->service);
 }
 
 static void
 read_instances(struct reading *r, const struct catalog_read *q, bool connect)
 {
 	static const struct check_rule passing = { .passing = true };
+	const struct proxies_wanted proxies = { r, q };
 	size_t at = list_begin(r->out);
 	struct sort_near near;
-	uint32_t n = 0;
+	uint32_t n;
 
 	sort_near_begin(&near, r->f, q);
-	if (!connect || may_read(r, ACL_SERVICE, q->Name))	/* as catalog_read_connect() */
-		n = health_instances(r, q->Name, connect, connect ? wants_proxy : wants, q, q->Passing ? &passing : NULL, &near);
+	n = health_instances(r, q->Name, connect, connect ? wants_proxy : wants, connect ? (const void *)&proxies : q,
+	    q->Passing ? &passing : NULL, &near);
 	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
 }

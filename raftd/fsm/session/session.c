@@ -396,9 +396,22 @@ may_read_session(struct reading *r, struct span packed)
 
 	if (may_read_all(r, ACL_SESSION))
 		return true;
-	may = tbl_decode(r->f, &session_schema, packed, &a, &s) && may_read(r, ACL_SESSION, s.Node);
+	may = tbl_decode(r->f, &session_schema, packed, &a, &s) && may_read_at_node(r, ACL_SESSION, s.Node, &a);
 	arena_done(&a);
 	return may;
+}
+
+/* Appends it if it may be seen; packed may be lost. */
+static bool
+show_session(struct reading *r, struct span packed)
+{
+	size_t at = r->out->len;
+
+	buf_putspan(r->out, packed);
+	if (r->out->failed || may_read_session(r, span_of(r->out->data + at, packed.len)))
+		return true;
+	r->out->len = at;
+	return false;
 }
 
 static void
@@ -408,6 +421,7 @@ session_read_info(struct reading *r, const void *rec)
 	struct tkey k;
 	struct span val, why;
 	char id[37];
+	size_t at;
 
 	r->ans->index = fsm_index_of(r->f, FX_SESSIONS);
 	if (!session_id(q->ID, id, r->a, &why)) {
@@ -415,12 +429,8 @@ session_read_info(struct reading *r, const void *rec)
 		return;
 	}
 	TKEY(&k, TBL_SESSION, span_str(id));
-	if (!tbl_peek(r->f, &k, &val) || !may_read_session(r, val)) {
-		mpw_array(r->out, 0);
-		return;
-	}
-	mpw_array(r->out, 1);
-	buf_putspan(r->out, val);
+	at = list_begin(r->out);
+	list_end(r->out, at, tbl_peek(r->f, &k, &val) && show_session(r, val));
 }
 
 static void
@@ -437,10 +447,7 @@ session_read_node(struct reading *r, const void *rec)
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
 		TKEY(&k, TBL_SESSION, span_of(key.p + prefix.len, key.len - prefix.len));
-		if (!tbl_peek(r->f, &k, &rec_val) || !may_read_session(r, rec_val))
-			continue;
-		buf_putspan(r->out, rec_val);
-		n++;
+		n += tbl_peek(r->f, &k, &rec_val) && show_session(r, rec_val);
 	}
 	tbl_scan_end(&s);
 	list_end(r->out, at, n);
@@ -459,12 +466,8 @@ session_read_list(struct reading *r, const void *rec)
 	(void)rec;
 	tkey_begin(&prefix, TBL_SESSION);
 	tbl_scan_begin(r->f, &s, &prefix);
-	while (!r->out->failed && tbl_next(&s, &key, &val)) {
-		if (!may_read_session(r, val))
-			continue;
-		buf_putspan(r->out, val);
-		n++;
-	}
+	while (!r->out->failed && tbl_next(&s, &key, &val))
+		n += show_session(r, val);
 	tbl_scan_end(&s);
 	list_end(r->out, at, n);
 	r->ans->index = fsm_index_of(r->f, FX_SESSIONS);
