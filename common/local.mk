@@ -13,7 +13,7 @@ common_libtvcore_a_SOURCES = \
 	common/base/histogram.c common/base/histogram.h common/base/log_repeats.c common/base/log_repeats.h \
 	common/text/regex.c common/text/redialect.c common/text/regex.h \
 	common/text/interpolate.c common/text/interpolate.h \
-	common/conf/ucl.c common/conf/ucl.h
+	common/conf/ucl.c common/conf/ucl.h common/conf/target.c common/conf/target.h
 
 common_libtvrt_a_SOURCES = \
 	common/base/clock.c common/base/clock.h \

@@ -12,6 +12,15 @@ engine_pool_name(enum gossip_pool pool)
 	return pool == POOL_LAN ? "LAN" : "WAN";
 }
 
+bool
+engine_is_alone(const struct engine *e, enum gossip_pool pool)
+{
+	struct swim_stats stats;
+
+	swim_stats(pool_core(e->pools[pool]), &stats);
+	return stats.alive <= 1;
+}
+
 enum tv_err
 engine_tags(struct engine *e, const struct member_tag *changes, uint32_t count)
 {

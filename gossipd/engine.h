@@ -25,12 +25,14 @@ enum ask_origin { ASK_CLIENT, ASK_KEYRING };
 
 struct handlers;
 struct joiner;
+struct resolver;
 
 struct engine {
 	const struct cluster_conf *cluster;
 	const struct gossip_conf *opts;
 	struct ev_loop *loop;
 	struct kring *keys;			/* empty: plaintext */
+	struct resolver *resolver;
 	int udp_fds[ENGINE_POOLS], tcp_fds[ENGINE_POOLS], client_fd;	/* until run; -1: none or taken */
 	struct pool *pools[ENGINE_POOLS];	/* pools[POOL_WAN] is NULL on clients */
 	struct tagset tags;
@@ -47,6 +49,8 @@ enum tv_err engine_leave(struct engine *e);
 enum tv_err engine_force_leave(struct engine *e, struct span name, bool prune);
 /* Replaces own tags by `changes` ("" removes) in both pools: all of them or none.  TV_ELIMIT, TV_ENOMEM. */
 enum tv_err engine_tags(struct engine *e, const struct member_tag *changes, uint32_t count);
+/* Is this node the only living member that it knows of the pool? */
+bool engine_is_alone(const struct engine *e, enum gossip_pool pool);
 const char *engine_pool_name(enum gossip_pool pool);	/* "LAN", "WAN" */
 
 #endif

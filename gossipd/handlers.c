@@ -16,10 +16,7 @@
 
 #define QUESTION_BYTES_MAX (1u << 20)
 #define OUT_BYTES_MAX (64u << 20)	/* a list of all members to one that reads slowly */
-#define ADDR_TEXT_BYTES_MAX 300
 #define TAG_BYTES_MAX 512
-#define JOIN_TEXT 1024
-#define JOIN_ARENA_MAX (64u << 10)
 
 /* -- answers -------------------------------------------------------------------------- */
 
@@ -27,13 +24,6 @@ void
 handlers_answer(struct client *c, uint16_t type, uint64_t id, enum tv_err err, const char *text)
 {
 	(void)chan_answer(c->conn.chan, type, id, err, text, NULL, NULL);
-}
-
-static void
-answer_join(struct client *c, uint64_t id, enum tv_err err, const char *text, unsigned contacted)
-{
-	(void)chan_answer(c->conn.chan, MSG_GOSSIP_JOIN, id, err, text, &msg_joined_schema,
-	    &(struct msg_joined){ contacted });
 }
 
 bool
@@ -147,122 +137,6 @@ handlers_settled(struct handlers *h)
 
 /* -- orders ---------------------------------------------------------------------------------- */
 
-/* TV_EINVAL with *bad for one that is none. */
-static enum tv_err
-parse_addrs(const struct span_list *from, uint16_t port, struct gaddr *addrs, char bad[ADDR_TEXT_BYTES_MAX])
-{
-	char text[ADDR_TEXT_BYTES_MAX], ip[CLUSTER_IP_BYTES];
-	enum tv_err err = TV_OK;
-
-	for (uint32_t i = 0; i < from->n; i++) {
-		uint16_t to_port;
-
-		if (!span_copy(from->v[i], text, sizeof(text)) || !cluster_addr_parse(text, port, ip, &to_port) ||
-		    !net_parse(ip, to_port, &addrs[i])) {
-			log_safe(from->v[i], bad, ADDR_TEXT_BYTES_MAX);
-			err = TV_EINVAL;
-		}
-	}
-	return err;
-}
-
-static enum tv_err
-take_join(const struct engine *e, struct span body, struct msg_join *q, struct gaddr *addrs,
-    char bad[ADDR_TEXT_BYTES_MAX])
-{
-	struct arena a = ARENA_INIT(JOIN_ARENA_MAX);
-	enum tv_err err = msg_read(&msg_join_schema, body, &a, q);
-
-	if (err != TV_OK || q->pool > POOL_WAN || q->addrs.n > SWIM_JOIN_ADDRS_MAX)
-		err = TV_EFORMAT;
-	else
-		err = parse_addrs(&q->addrs, q->pool == POOL_LAN ? e->cluster->lan_port : e->cluster->wan_port, addrs,
-		    bad);
-	arena_done(&a);
-	return err;
-}
-
-static enum tv_err
-on_join(void *conn, const struct frame *f)
-{
-	struct client *c = conn;
-	struct engine *e = c->h->e;
-	struct gaddr addrs[SWIM_JOIN_ADDRS_MAX];
-	char bad[ADDR_TEXT_BYTES_MAX], text[ADDR_TEXT_BYTES_MAX + 64];
-	struct msg_join q = { .pool = 0 };
-	uint64_t token = JOIN_TOKEN(JOIN_CLIENT, ++c->h->tokens);
-	enum tv_err err = take_join(e, f->body, &q, addrs, bad);
-
-	if (err != TV_OK && err != TV_EINVAL)
-		return err;
-	if (err == TV_EINVAL) {
-		snprintf(text, sizeof(text), "%s is not an address: write IP or IP:PORT", bad);
-		answer_join(c, f->id, TV_EINVAL, text, 0);
-	} else if (q.addrs.n == 0) {
-		answer_join(c, f->id, TV_EINVAL, "no address given", 0);
-	} else if (e->pools[q.pool] == NULL) {
-		answer_join(c, f->id, TV_EINVAL, "this node is a client: only servers are in the WAN pool", 0);
-	} else if (!handlers_pend(c, f->id, token)) {
-		answer_join(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM), 0);
-	} else if ((err = pool_join(e->pools[q.pool], token, addrs, q.addrs.n, false)) != TV_OK) {
-		free(handlers_unpend(c->h, c, token));
-		answer_join(c, f->id, err, err == TV_ECONFLICT ? "this node is leaving" : tv_strerror(err), 0);
-	}
-	return TV_OK;
-}
-
-/* Why nobody could be contacted, with a remedy where there is one. */
-static void
-join_error(const struct engine *e, enum tv_err err, char *text, size_t cap)
-{
-	char id[KEY_ID_TEXT_BYTES] = "none";
-
-	if (kring_ring(e->keys)->count > 0)
-		key_id_text(seal_key_at(kring_ring(e->keys), 0), id);
-	if (err == TV_EPERM)
-		snprintf(text, cap, "the join was refused on one side (see the log: another datacenter, or another "
-		    "key?)");
-	else if (err == TV_EINVAL)
-		snprintf(text, cap, "the sandbox denies that port: add it to peer_ports in gossipd.conf");
-	else if (err == TV_EAUTH)
-		snprintf(text, cap, "authentication failed: the keys of this node (primary %s) are not those of that "
-		    "cluster. Take its key from a member (clusterctl keyring export there), make it the first line of "
-		    "%s and restart gossipd here", id, e->cluster->cluster_key);
-	else
-		snprintf(text, cap, "%s", tv_strerror(err));
-}
-
-static void
-name_taken(const struct engine *e, const struct gaddr *rival, char *text, size_t cap)
-{
-	char addr[NET_TEXT_BYTES];
-
-	snprintf(text, cap, "another node there has the name of this one, %s, at %s: the members vote on it, and the "
-	    "loser stops. Give one of the two another node_name in cluster.conf, and a data directory of its own",
-	    e->cluster->node_name, net_text(rival, addr));
-}
-
-void
-handlers_joined(struct handlers *h, const struct swim_join *j)
-{
-	struct pending *p = handlers_unpend(h, NULL, j->token);
-	char addr[NET_TEXT_BYTES], why[JOIN_TEXT], text[JOIN_TEXT + NET_TEXT_BYTES];
-
-	if (p == NULL)
-		return;			/* the asker went away */
-	if (j->contacted > 0 && j->rival.len > 0) {
-		name_taken(h->e, &j->rival, text, sizeof(text));
-		answer_join(p->client, p->frame_id, TV_ECONFLICT, text, j->contacted);
-	} else if (j->contacted > 0) {
-		answer_join(p->client, p->frame_id, TV_OK, "", j->contacted);
-	} else {
-		join_error(h->e, j->error, why, sizeof(why));
-		snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), why);
-		answer_join(p->client, p->frame_id, TV_EUNREACH, text, 0);
-	}
-	free(p);
-}
-
 static enum tv_err
 on_leave(void *conn, const struct frame *f)
 {
@@ -346,7 +220,7 @@ on_info(void *ctx, struct buf *b)
 
 static const struct server_row rows[] = {
 	{ MSG_GOSSIP_WATCH, on_watch, false },
-	{ MSG_GOSSIP_JOIN, on_join, false },
+	{ MSG_GOSSIP_JOIN, handlers_on_join, false },
 	{ MSG_GOSSIP_LEAVE, on_leave, false },
 	{ MSG_GOSSIP_FORCE_LEAVE, on_force_leave, false },
 	{ MSG_GOSSIP_TAGS, on_tags, false },
@@ -389,6 +263,7 @@ on_close(void *ctx, void *conn, enum tv_err why)
 	(void)ctx, (void)why;
 	while ((p = handlers_unpend(c->h, c, UINT64_MAX)) != NULL)
 		free(p);
+	handlers_join_gone(c);
 	handlers_events_gone(c);
 	handlers_keys_gone(c);
 }
@@ -419,6 +294,7 @@ handlers_free(struct handlers *h)
 	if (h == NULL)
 		return;
 	server_stop(&h->server);
+	handlers_join_done(h);
 	handlers_events_done(h);
 	handlers_keys_done(h);
 	free(h);

@@ -1,5 +1,5 @@
 /*
- * Inside of gossipd.sock, shared by the families of questions: handlers.c (members, joins, leaves),
+ * Inside of gossipd.sock, shared by the families of questions: handlers.c (members, leaves), handlers_join.c,
  * handlers_event.c, handlers_coord.c, handlers_key.c.  A family is rows in the table of handlers.c and a file of its
  * own.
  */
@@ -37,6 +37,7 @@ struct handlers {
 	struct handlers_events *events;
 	struct server server;		/* its connections are struct client */
 	struct pending *pending;
+	struct handlers_lookup *lookups;	/* handlers_join.c */
 	uint64_t tokens;
 	struct keyring_ask *keyasks;	/* handlers_key.c */
 };
@@ -56,12 +57,16 @@ void handlers_send_keys(struct client *c);
 void handlers_keys_gone(struct client *c);
 void handlers_keys_done(struct handlers *h);
 
+/* handlers_join.c: forgets the look-ups of one that has gone; forgets all. */
+void handlers_join_gone(struct client *c);
+void handlers_join_done(struct handlers *h);
+
 /* handlers_event.c: false without memory; the queries of one that has gone end unheard; forgets all. */
 bool handlers_events_init(struct handlers *h);
 void handlers_events_gone(struct client *c);
 void handlers_events_done(struct handlers *h);
 
-server_fn handlers_on_keyring, handlers_coords, handlers_on_events, handlers_on_fire, handlers_on_query,
-    handlers_on_respond;
+server_fn handlers_on_join, handlers_on_keyring, handlers_coords, handlers_on_events, handlers_on_fire,
+    handlers_on_query, handlers_on_respond;
 
 #endif

@@ -12,6 +12,7 @@
 #include "common/proc/sandbox.h"
 #include "common/record/mpack.h"
 #include "gossipd/info.h"
+#include "gossipd/resolver.h"
 
 struct line {
 	const char *name;
@@ -170,6 +171,23 @@ put_text(struct buf *b, const char *name, const char *text)
 	mpw_cstr(b, text);
 }
 
+/* What is dialled by name, and was looked up. */
+static void
+put_names(struct buf *b, const struct engine *e)
+{
+	struct resolver_stats s;
+
+	resolver_stats(e->resolver, &s);
+	const struct line lines[] = {
+		{ "lookups", s.lookups }, { "lookups_failed", s.failures }, { "lookups_running", s.running },
+	};
+
+	mpw_cstr(b, "names");
+	mpw_map(b, COUNT(lines) + 1);
+	put_lines(b, lines, COUNT(lines));
+	put_text(b, "last_failure", s.last);
+}
+
 /* Ids, never keys. */
 static void
 put_keys(struct buf *b, const struct engine *e)
@@ -195,9 +213,10 @@ put_keys(struct buf *b, const struct engine *e)
 void
 info_write(const struct engine *e, struct buf *b)
 {
-	mpw_map(b, e->pools[POOL_WAN] != NULL ? 6 : 4);
+	mpw_map(b, e->pools[POOL_WAN] != NULL ? 7 : 5);
 	put_process(b, e);
 	put_keys(b, e);
+	put_names(b, e);
 	for (int i = 0; i < ENGINE_POOLS; i++)
 		if (e->pools[i] != NULL) {
 			put_pool(b, e->pools[i]);

@@ -5,33 +5,26 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/net/source.h"
 #include "gossipd/core/wire/serfwire.h"
 #include "gossipd/join.h"
 #include "gossipd/net.h"
+#include "gossipd/retry.h"
 
 #define REJOIN_AT_ONCE 8		/* remembered members asked together */
 #define KNOWN_MAX 100000		/* remembered addresses */
-#define WAIT_FIRST MONO_S(1)		/* after a round in which nobody answered; doubles up to retry_interval */
 #define PATIENCE 3.0			/* longest wait of watchers for those from before a restart, in seconds */
 #define FLOOD_SOON 0.5			/* after a server came, in seconds: others come with it */
 
-/* Both kinds of timer are one-shot, and started anew by wait_longer(). */
 struct pool_joins {
 	struct joiner *joiner;
 	enum gossip_pool kind;
-	struct gaddr wanted[SWIM_JOIN_ADDRS_MAX];	/* retry_join without ourselves */
-	unsigned wanted_count;
-	bool asking;			/* a round of retry_join is under way */
-	bool told;			/* success was logged */
-	struct mono retry_wait;		/* before the next round */
-	ev_timer retry;
+	struct retry *retry;		/* retry_join; NULL until the pool is open */
 	struct gaddr *known;		/* owned; from before a restart: those that lived first */
 	size_t known_count, known_cap, known_at;
 	unsigned open;			/* of them asked and not heard of yet */
 	bool settled;			/* each was asked once, or one has answered */
 	struct mono rejoin_wait;
-	ev_timer rejoin;
+	ev_timer rejoin;		/* one-shot, started anew by retry_wait_longer() */
 };
 
 struct joiner {
@@ -43,126 +36,6 @@ struct joiner {
 	ev_timer patience;
 	void (*on_settled)(struct engine *e);
 };
-
-/* -- waits --------------------------------------------------------------------------- */
-
-/*
- * Starts a timer: *wait +-25 %, so that nodes that lost each other together do not come back in step; the next one
- * is twice as long.
- */
-static void
-wait_longer(struct pool_joins *pj, ev_timer *w, struct mono *wait)
-{
-	struct engine *e = pj->joiner->e;
-
-	ev_timer_stop(e->loop, w);
-	ev_timer_set(w, mono_seconds(*wait) * (0.75 + 0.5 * (double)randombytes_uniform(1000) / 1000.0), 0.);
-	ev_timer_start(e->loop, w);
-	*wait = mono_min(mono_mul(*wait, 2), e->cluster->retry_interval);
-}
-
-/* -- retry_join ------------------------------------------------------------------------ */
-
-static bool
-shows_alive(const struct swim *core, const struct gaddr *addr)
-{
-	struct swim_member m;
-	uint32_t cursor = 0;
-
-	while (swim_member_next(core, &cursor, &m)) {
-		struct sockaddr_storage sa;
-		struct gaddr a = m.addr;
-
-		if (net_sockaddr(&a, AF_INET, &sa) != 0)
-			a = net_gaddr(&sa);	/* IPv4 in its short form */
-		if (m.status == MEMBER_ALIVE && gaddr_eq(&a, addr))
-			return true;
-	}
-	return false;
-}
-
-static bool
-is_alone(const struct swim *core)
-{
-	struct swim_stats stats;
-
-	swim_stats(core, &stats);
-	return stats.alive <= 1;
-}
-
-/*
- * Asks those that are not members yet, for ever.  Going on after the first success brings parts of a cluster
- * together that formed apart, which happens when it starts during a network fault.
- */
-static void
-on_retry(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	struct pool_joins *pj = w->data;
-	struct engine *e = pj->joiner->e;
-	struct gaddr missing[SWIM_JOIN_ADDRS_MAX];
-	unsigned count = 0;
-
-	(void)loop;
-	(void)revents;
-	wait_longer(pj, w, &pj->retry_wait);
-	if (pj->asking || e->leaving)
-		return;
-	for (unsigned i = 0; i < pj->wanted_count; i++)
-		if (!shows_alive(pool_core(e->pools[pj->kind]), &pj->wanted[i]))
-			missing[count++] = pj->wanted[i];
-	if (count == 0)
-		return;
-	if (is_alone(pool_core(e->pools[pj->kind])))
-		log_info("serf", "retry_join: joining the %s pool through %u address%s", engine_pool_name(pj->kind),
-		    count, count == 1 ? "" : "es");
-	pj->asking = pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_RETRY, 0), missing, count, false) == TV_OK;
-}
-
-/* Who had joined and is alone again begins with short waits. */
-static void
-retry_failed(struct pool_joins *pj, const struct swim_join *r)
-{
-	char text[NET_TEXT_BYTES];
-
-	if (pj->told) {
-		pj->told = false;
-		pj->retry_wait = WAIT_FIRST;
-		wait_longer(pj, &pj->retry, &pj->retry_wait);
-	}
-	log_warn("serf", "retry_join: no member of the %s pool answered (last: %s: %s); retrying in about %.0f s",
-	    engine_pool_name(pj->kind), net_text(&r->error_addr, text), tv_strerror(r->error),
-	    ev_timer_remaining(pj->joiner->e->loop, &pj->retry));
-}
-
-static void
-retry_ended(struct pool_joins *pj, const struct swim_join *r)
-{
-	struct engine *e = pj->joiner->e;
-
-	pj->asking = false;
-	if (r->contacted == 0 && is_alone(pool_core(e->pools[pj->kind]))) {
-		retry_failed(pj, r);
-		return;
-	}
-	if (!pj->told && r->contacted > 0)
-		log_info("serf", "retry_join: joined the %s pool by contacting %u nodes", engine_pool_name(pj->kind),
-		    r->contacted);
-	pj->told = pj->told || r->contacted > 0;
-}
-
-/* Addresses were checked when the configuration was read. */
-static void
-read_wanted(struct pool_joins *pj, const struct conf_list *list, const struct gaddr *self)
-{
-	char ip[CLUSTER_IP_BYTES];
-	uint16_t port;
-	struct gaddr a;
-
-	for (size_t i = 0; i < list->count && pj->wanted_count < SWIM_JOIN_ADDRS_MAX; i++)
-		if (cluster_addr_parse(list->items[i], self->port, ip, &port) && net_parse(ip, port, &a) &&
-		    !gaddr_eq(&a, self))
-			pj->wanted[pj->wanted_count++] = a;
-}
 
 /* -- rejoin after a restart --------------------------------------------------------------- */
 
@@ -194,7 +67,7 @@ on_rejoin(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
-	if (e->leaving || (pj->settled && !is_alone(pool_core(e->pools[pj->kind]))))
+	if (e->leaving || (pj->settled && !engine_is_alone(e, pj->kind)))
 		return;
 	if (pj->known_at == pj->known_count)
 		pj->known_at = 0;
@@ -243,14 +116,14 @@ joiner_settled(const struct joiner *j)
 static void
 round_over(struct pool_joins *pj)
 {
-	bool alone = is_alone(pool_core(pj->joiner->e->pools[pj->kind]));
+	bool alone = engine_is_alone(pj->joiner->e, pj->kind);
 
 	if (!pj->settled)
 		log_warn("serf", "none of the %zu members of the %s pool known before the restart answered%s",
 		    pj->known_count, engine_pool_name(pj->kind), alone ? "; still trying" : "");
 	pj->settled = true;
 	if (alone)
-		wait_longer(pj, &pj->rejoin, &pj->rejoin_wait);
+		retry_wait_longer(pj->joiner->e, &pj->rejoin, &pj->rejoin_wait);
 }
 
 static void
@@ -258,11 +131,11 @@ rejoin_ended(struct pool_joins *pj, const struct swim_join *r)
 {
 	pj->open--;
 	if (r->contacted > 0) {
-		if (!pj->settled || pj->rejoin_wait.ns != WAIT_FIRST.ns)
+		if (!pj->settled || pj->rejoin_wait.ns != RETRY_WAIT_FIRST.ns)
 			log_info("serf", "rejoined the %s pool through a member known before the restart",
 			    engine_pool_name(pj->kind));
 		pj->settled = true;
-		pj->rejoin_wait = WAIT_FIRST;
+		pj->rejoin_wait = RETRY_WAIT_FIRST;
 		pj->known_at = pj->known_count;
 		ev_timer_stop(pj->joiner->e->loop, &pj->rejoin);
 	} else if (pj->known_at < pj->known_count) {
@@ -391,11 +264,11 @@ note_reaped(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev
 {
 	struct pool_joins *pj = &j->pools[kind];
 
-	if (ev->member.status != MEMBER_FAILED || !is_alone(pool_core(j->e->pools[kind])))
+	if (ev->member.status != MEMBER_FAILED || !engine_is_alone(j->e, kind))
 		return;
 	know(pj, &ev->member.addr);
 	if (pj->open == 0 && !ev_is_active(&pj->rejoin))
-		wait_longer(pj, &pj->rejoin, &pj->rejoin_wait);
+		retry_wait_longer(pj->joiner->e, &pj->rejoin, &pj->rejoin_wait);
 }
 
 void
@@ -417,7 +290,7 @@ joiner_joined(struct joiner *j, enum gossip_pool kind, const struct swim_join *r
 {
 	switch (JOIN_ORIGIN(r->token)) {
 	case JOIN_RETRY:
-		retry_ended(&j->pools[kind], r);
+		retry_joined(j->pools[kind].retry, r);
 		break;
 	case JOIN_REJOIN:
 		rejoin_ended(&j->pools[kind], r);
@@ -441,10 +314,9 @@ joiner_new(struct engine *e, void (*settled)(struct engine *e))
 
 		pj->joiner = j;
 		pj->kind = (enum gossip_pool)i;
-		pj->retry_wait = pj->rejoin_wait = WAIT_FIRST;
-		ev_timer_init(&pj->retry, on_retry, 0., 0.);
+		pj->rejoin_wait = RETRY_WAIT_FIRST;
 		ev_timer_init(&pj->rejoin, on_rejoin, 0., 0.);
-		pj->retry.data = pj->rejoin.data = pj;
+		pj->rejoin.data = pj;
 	}
 	ev_timer_init(&j->flood, on_flood, 0., FLOOD_SOON);
 	ev_timer_init(&j->patience, on_patience, PATIENCE, 0.);
@@ -453,13 +325,15 @@ joiner_new(struct engine *e, void (*settled)(struct engine *e))
 	return j;
 }
 
-void
+enum tv_err
 joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self, const struct snapshot_found *found)
 {
 	struct pool_joins *pj = &j->pools[kind];
 	const struct cluster_conf *c = j->e->cluster;
 
-	read_wanted(pj, kind == POOL_LAN ? &c->retry_join : &c->retry_join_wan, self);
+	pj->retry = retry_new(j->e, kind, kind == POOL_LAN ? &c->retry_join : &c->retry_join_wan, self);
+	if (pj->retry == NULL)
+		return TV_ENOMEM;
 	copy_known(pj, self, found);
 	pj->settled = pj->known_count == 0;
 	if (pj->known_count > 0) {
@@ -467,21 +341,15 @@ joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self, c
 		ev_timer_start(j->e->loop, &j->patience);
 	}
 	settle(j);
-	if (pj->wanted_count > 0)
-		ev_timer_start(j->e->loop, &pj->retry);
 	if (kind == POOL_WAN)
 		ev_timer_again(j->e->loop, &j->flood);
+	return TV_OK;
 }
 
 bool
 joiner_wants(const struct joiner *j, enum gossip_pool kind, uint64_t source)
 {
-	const struct pool_joins *pj = &j->pools[kind];
-
-	for (unsigned i = 0; i < pj->wanted_count; i++)
-		if (source_of_bytes(pj->wanted[i].ip, pj->wanted[i].len) == source)
-			return true;
-	return false;
+	return j->pools[kind].retry != NULL && retry_wants(j->pools[kind].retry, source);
 }
 
 void
@@ -490,7 +358,7 @@ joiner_free(struct joiner *j)
 	if (j == NULL)
 		return;
 	for (int i = 0; i < ENGINE_POOLS; i++) {
-		ev_timer_stop(j->e->loop, &j->pools[i].retry);
+		retry_free(j->pools[i].retry);
 		ev_timer_stop(j->e->loop, &j->pools[i].rejoin);
 		free(j->pools[i].known);
 	}

@@ -41,11 +41,18 @@ gossipd_libgossipshell_a_SOURCES = \
 	gossipd/keyquery.c gossipd/keyquery.h gossipd/handlers_key.c \
 	gossipd/log_notices.c gossipd/log_notices.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
 	gossipd/info.c gossipd/info.h gossipd/handlers.c gossipd/handlers.h gossipd/handlers_int.h gossipd/handlers_coord.c \
-	gossipd/handlers_event.c \
-	gossipd/engine.c gossipd/engine.h
+	gossipd/handlers_event.c gossipd/handlers_join.c \
+	gossipd/engine.c gossipd/engine.h gossipd/resolver.c gossipd/resolver.h gossipd/retry.c gossipd/retry.h
 
 sbin_PROGRAMS += gossipd/gossipd
 gossipd_gossipd_SOURCES = gossipd/main.c
 gossipd_gossipd_LDADD = gossipd/libgossipshell.a gossipd/libgossipcore.a $(RT_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS) \
 	$(PCRE2_LIBS) -lm
 EXTRA_DIST += gossipd/README.md
+
+# gossipd-names, the program of "gossipd: names".
+noinst_LIBRARIES += gossipd/liblookup.a
+gossipd_liblookup_a_SOURCES = gossipd/names/lookup.c gossipd/names/lookup.h gossipd/names/launch.h
+sbin_PROGRAMS += gossipd/gossipd-names
+gossipd_gossipd_names_SOURCES = gossipd/names/main.c
+gossipd_gossipd_names_LDADD = gossipd/liblookup.a $(RT_LIBS) $(RESOLV_LIBS)

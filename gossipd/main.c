@@ -22,6 +22,7 @@
 #include "gossipd/join.h"
 #include "gossipd/keyquery.h"
 #include "gossipd/net.h"
+#include "gossipd/resolver.h"
 
 #define LARGE_BYTES (128 * 1024)
 #define PROTOCOL_VSN "1"		/* of our own messages between the nodes, for mixed versions */
@@ -77,6 +78,11 @@ open_all(struct engine *e, const struct daemon_spec *spec, char *errbuf, size_t 
 	e->client_fd = -1;
 	for (int i = 0; i < ENGINE_POOLS; i++)
 		e->udp_fds[i] = e->tcp_fds[i] = -1;
+	/* Before any key is read: it forks. */
+	if ((e->resolver = resolver_open(e->cluster)) == NULL) {
+		snprintf(errbuf, cap, "%s", tv_strerror(TV_ENOMEM));
+		return TV_ENOMEM;
+	}
 	err = load_keys(e, errbuf, cap);
 	for (enum gossip_pool pool = POOL_LAN; pool <= POOL_WAN && err == TV_OK; pool++)
 		if (has_pool(e, pool))
@@ -285,9 +291,10 @@ start_pool(struct engine *e, enum gossip_pool kind)
 		snapshot_found_done(&found);
 		return TV_ENOMEM;
 	}
-	joiner_pool(e->joiner, kind, &pc.self, &found);
+	enum tv_err err = joiner_pool(e->joiner, kind, &pc.self, &found);
+
 	snapshot_found_done(&found);
-	return TV_OK;
+	return err;
 }
 
 static void
@@ -319,6 +326,7 @@ run(struct daemon_spec *d, struct ev_loop *loop)
 	enum tv_err err;
 
 	e->loop = loop;
+	resolver_run(e->resolver, loop);
 	ev_timer_init(&e->quit, on_quit, QUIT_AFTER, 0.);
 	err = open_keys(e);
 	if (err == TV_OK)
@@ -344,6 +352,8 @@ close_all(struct engine *e)
 		ev_timer_stop(e->loop, &e->quit);
 	handlers_free(e->handlers);
 	joiner_free(e->joiner);
+	resolver_free(e->resolver);
+	e->resolver = NULL;
 	e->handlers = NULL;
 	e->joiner = NULL;
 	for (int i = 0; i < ENGINE_POOLS; i++) {
@@ -385,24 +395,26 @@ open_engine(struct daemon_spec *d, char *errbuf, size_t cap)
 	return err;
 }
 
-/* Ports at which addresses of the configuration listen. */
+/* Ports that are written in the configuration. */
 static void
 allow_ports_of(struct sandbox_policy *p, const struct conf_list *list)
 {
-	char ip[CLUSTER_IP_BYTES];
-	uint16_t port;
+	struct dial_target t;
 
 	for (size_t i = 0; i < list->count; i++) {
-		bool known = !cluster_addr_parse(list->items[i], 0, ip, &port) || port == 0;
+		bool known = target_parse(span_str(list->items[i]), 0, &t, NULL) != TV_OK || !t.has_port;
 
 		for (unsigned k = 0; k < p->connect_port_count; k++)
-			known = known || p->connect_ports[k] == port;
+			known = known || p->connect_ports[k] == t.port;
 		if (!known && p->connect_port_count < SANDBOX_PORTS_MAX)
-			sandbox_port(p, port);
+			sandbox_port(p, t.port);
 	}
 }
 
-/* Gossip ports only.  A pool is meant to use one port on all its members; for others there is peer_ports. */
+/*
+ * Gossip ports only.  A pool is meant to use one port on all its members; for others, those that SRV records and files
+ * have included, there is peer_ports.
+ */
 static void
 policy(struct daemon_spec *d, struct sandbox_policy *p)
 {
@@ -429,6 +441,14 @@ listens(const struct daemon_spec *d, struct buf *out)
 		buf_puts(out, " (WAN)");
 	}
 	buf_printf(out, ", %s/gossipd.sock", c->run_dir);
+}
+
+static void
+reload(struct daemon_spec *d)
+{
+	struct engine *e = d->ctx;
+
+	resolver_reload(e->resolver, log_enabled(LOG_LVL_DEBUG) ? LOG_LVL_DEBUG : e->cluster->log_level);
 }
 
 static void
@@ -469,7 +489,7 @@ main(int argc, char **argv)
 		.name = "gossipd", .user = "_gossipd", .opts = gossip_opts, .opt_count = gossip_opt_count,
 		.conf_size = sizeof(conf), .conf = &conf, .cluster = &cluster, .check = check, .open = open_engine,
 		.descriptors = descriptors, .descriptor_keys = "limits.streams and limits.clients",
-		.listens = listens, .policy = policy, .run = run, .stop = stop, .ctx = &engine,
+		.listens = listens, .policy = policy, .run = run, .reload = reload, .stop = stop, .ctx = &engine,
 		.without_data = "Members and new keys of the cluster are no longer saved: a restart would lose them. "
 		    "If the folder was moved, move it back; if it is lost, restart gossipd to create it again",
 		.socket_users = { "_rpcd", "_raftd" }, .socket_group = DAEMON_GROUP,

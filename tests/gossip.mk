@@ -28,8 +28,8 @@ tests_sim_sim_scale_LDADD = $(GOSSIPCORE_LIBS)
 EXTRA_DIST += tests/sim/scale-report doc/gossip.md doc/gossip-scale.txt doc/gossip-scale.svg
 
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_swim tests/unit/check_swim_status tests/unit/check_swim_exchange tests/unit/check_broadcast tests/unit/check_intent
-TESTS += tests/unit/check_swim tests/unit/check_swim_status tests/unit/check_swim_exchange tests/unit/check_broadcast tests/unit/check_intent
+check_PROGRAMS += tests/unit/check_lookup tests/unit/check_swim tests/unit/check_swim_status tests/unit/check_swim_exchange tests/unit/check_broadcast tests/unit/check_intent
+TESTS += tests/unit/check_lookup tests/unit/check_swim tests/unit/check_swim_status tests/unit/check_swim_exchange tests/unit/check_broadcast tests/unit/check_intent
 SWIM_KIT = tests/unit/swim_kit.h tests/unit/gossip_one.c tests/unit/gossip_one.h
 tests_unit_check_swim_SOURCES = tests/unit/check_swim.c $(SWIM_KIT)
 tests_unit_check_swim_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
@@ -39,6 +39,8 @@ tests_unit_check_swim_exchange_SOURCES = tests/unit/check_swim_exchange.c $(SWIM
 tests_unit_check_swim_exchange_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
 tests_unit_check_broadcast_SOURCES = tests/unit/check_broadcast.c
 tests_unit_check_broadcast_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+tests_unit_check_lookup_SOURCES = tests/unit/check_lookup.c
+tests_unit_check_lookup_LDADD = gossipd/liblookup.a common/libtvrt.a common/libtvcore.a $(CHECK_LIBS) $(RESOLV_LIBS)
 tests_unit_check_intent_SOURCES = tests/unit/check_intent.c
 tests_unit_check_intent_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
 check_PROGRAMS += tests/unit/check_swim_news

@@ -1,7 +1,7 @@
 # Runtime: clock, log, configuration, keys, walls, life cycle.
 if HAVE_CHECK
 rt_checks = tests/unit/check_duration tests/unit/check_histogram tests/unit/check_log tests/unit/check_log_unread tests/unit/check_ucl tests/unit/check_conf \
-	tests/unit/check_cluster_conf tests/unit/check_keys tests/unit/check_sandbox \
+	tests/unit/check_cluster_conf tests/unit/check_target tests/unit/check_keys tests/unit/check_sandbox \
 	tests/unit/check_daemon tests/unit/check_interpolate tests/unit/check_acl_rules tests/unit/check_acl_set
 check_PROGRAMS += $(rt_checks)
 TESTS += $(rt_checks)
@@ -26,6 +26,8 @@ tests_unit_check_conf_SOURCES = tests/unit/check_conf.c $(scratch)
 tests_unit_check_conf_LDADD = common/libtvrt.a $(UNIT_LIBS)
 tests_unit_check_cluster_conf_SOURCES = tests/unit/check_cluster_conf.c $(scratch)
 tests_unit_check_cluster_conf_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
+tests_unit_check_target_SOURCES = tests/unit/check_target.c
+tests_unit_check_target_LDADD = $(UNIT_LIBS)
 tests_unit_check_keys_SOURCES = tests/unit/check_keys.c $(scratch)
 tests_unit_check_keys_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
 tests_unit_check_sandbox_SOURCES = tests/unit/check_sandbox.c $(scratch)

@@ -29,9 +29,9 @@ const struct conf_opt cluster_opts[] = {
 	{ "advertise_wan", CONF_ADDR, F(advertise_wan), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "Address that other datacenters dial. Default: advertise." },
 	{ "retry_join", CONF_LIST, F(retry_join), NULL, NULL, NULL, NULL, CONF_RESTART,
-	    "Members of this datacenter to join at start, as IP or IP:PORT." },
+	    "Members of this datacenter to join at start: addresses, host names, srv: and file:." },
 	{ "retry_join_wan", CONF_LIST, F(retry_join_wan), NULL, NULL, NULL, NULL, CONF_RESTART,
-	    "Servers of other datacenters to join at start, as IP or IP:PORT." },
+	    "Servers of other datacenters to join at start: addresses, host names, srv: and file:." },
 	{ "retry_interval", CONF_DURATION, F(retry_interval), "30s", "1s", "1h", NULL, CONF_RESTART,
 	    "Longest time between attempts to join; the first ones come sooner." },
 	{ "data_dir", CONF_PATH, F(data_dir), TV_DATADIR, NULL, NULL, NULL, CONF_RESTART,
@@ -125,38 +125,6 @@ cluster_addr_is_loopback(const char *ip)
 	if (inet_pton(AF_INET, ip, &four) == 1)
 		return ntohl(four.s_addr) >> 24 == 127;
 	return inet_pton(AF_INET6, ip, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
-}
-
-bool
-cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], uint16_t *out)
-{
-	const char *colon = strrchr(text, ':'), *end = text + strlen(text);
-	uint8_t bin[16];
-	unsigned long n;
-	char *stop;
-
-	*out = port;
-	if (text[0] == '[') {
-		const char *close = strchr(text, ']');
-
-		if (close == NULL || (close[1] != '\0' && close[1] != ':'))
-			return false;
-		colon = close[1] == ':' ? close + 1 : NULL;
-		end = close;
-		text++;
-	} else if (colon != NULL && strchr(text, ':') != colon) {
-		colon = NULL;		/* a bare IPv6 address */
-	} else if (colon != NULL) {
-		end = colon;
-	}
-	if (colon != NULL) {
-		n = strtoul(colon + 1, &stop, 10);
-		if (colon[1] < '0' || colon[1] > '9' || *stop != '\0' || n < 1 || n > 65535)
-			return false;
-		*out = (uint16_t)n;
-	}
-	return span_copy(span_of(text, (size_t)(end - text)), ip, CLUSTER_IP_BYTES) &&
-	    (inet_pton(AF_INET, ip, bin) == 1 || inet_pton(AF_INET6, ip, bin) == 1);
 }
 
 static enum tv_err
@@ -353,13 +321,12 @@ check_advertise(const struct check *k)
 static enum tv_err
 check_join(const struct check *k, const char *key, const struct conf_list *list)
 {
-	char ip[CLUSTER_IP_BYTES];
-	uint16_t port;
+	char why[TARGET_WHY_BYTES];
+	struct dial_target t;
 
 	for (size_t i = 0; i < list->count; i++)
-		if (!cluster_addr_parse(list->items[i], 1, ip, &port))
-			return fail(k, TV_EINVAL, "%s: \"%s\" is not an address (write 10.0.0.1, 10.0.0.1:8301 or "
-			    "[fd00::1]:8301)", key, list->items[i]);
+		if (target_parse(span_str(list->items[i]), 1, &t, why) != TV_OK)
+			return fail(k, TV_EINVAL, "%s: %s", key, why);
 	return TV_OK;
 }
 

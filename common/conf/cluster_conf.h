@@ -5,6 +5,7 @@
 #define TV_COMMON_CONF_CLUSTER_CONF_H
 
 #include "common/conf/conf.h"
+#include "common/conf/target.h"
 
 /*
  * How this node moves between plaintext and encryption, on gossip, raft and rpc ports alike.  Neighbours in this
@@ -27,7 +28,7 @@ struct cluster_conf {
 	char *bind;			/* of gossip, raft and rpc; default: "0.0.0.0" with keys, else "127.0.0.1" */
 	char *advertise;		/* what others dial; default: bind, or the first private one of a wildcard */
 	char *advertise_wan;		/* default: advertise */
-	struct conf_list retry_join;	/* "ip[:port]" of LAN members */
+	struct conf_list retry_join;	/* LAN members, as target.h has them */
 	struct conf_list retry_join_wan;
 	struct mono retry_interval;	/* 30s */
 	char *data_dir;			/* /var/lib/triumvir; each daemon owns a folder of its own name below it */
@@ -86,9 +87,6 @@ void cluster_conf_free(struct cluster_conf *c);
 /* Reads data_dir/node-id, or makes it (atomically: three daemons may start at once). */
 enum tv_err cluster_node_id(struct cluster_conf *c, char *errbuf, size_t cap);
 
-#define CLUSTER_IP_BYTES 46	/* INET6_ADDRSTRLEN */
-/* "ip", "ip:port", "[ip6]:port": what retry_join and clusterctl join take.  Without a port: `port`. */
-bool cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], uint16_t *out);
 /* An IPv4 address of 127/8, or ::1; false for text that is no address. */
 bool cluster_addr_is_loopback(const char *ip);
 

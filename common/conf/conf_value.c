@@ -330,7 +330,8 @@ read_addr(const struct conf_opt *o, const struct ucl_node *n, void *field, char 
 
 	if (!is_scalar(n) || !span_copy(n->text, text, sizeof(text)) ||
 	    (inet_pton(AF_INET, text, bin) != 1 && inet_pton(AF_INET6, text, bin) != 1))
-		return not_a(o, n, "an IP address", "10.0.0.1 or \"fd00::1\"", why, cap);
+		return not_a(o, n, "an IP address",
+		    "10.0.0.1 or \"fd00::1\"; host names and interfaces are not looked up here", why, cap);
 	return take_text(n, field, why, cap);
 }
 

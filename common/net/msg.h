@@ -119,6 +119,11 @@
 	M(52, CHECK_RESULT, "rpcd: check", "rpcd: check", MSG_LIST, REC(msg_check_result), 0, NONE) \
 	M(53, CHECK_STATS, "rpcd: check", "rpcd: check", MSG_SMALL, REC(msg_check_stats), 0, NONE) \
 	\
+	/* Between gossipd and a process that resolves what is to be dialled, both of one build: there is no HELLO.  \
+	 * One MSG_RESOLVED for each target, in the order in which they are found. */ \
+	M(54, RESOLVE, "gossipd: names", "gossipd", MSG_LARGE, REC(msg_resolve), 0, NONE) \
+	M(55, RESOLVED, "gossipd: names", "gossipd: names", MSG_TEXT, REC(msg_resolved), 0, NONE) \
+	\
 	/* Between rpcd and the process that speaks DNS, both of one build: there is no HELLO.  The first frame, and \
 	 * again whenever something of it changes. */ \
 	M(56, DNS_SETUP, "rpcd: dns", "rpcd", MSG_LARGE, REC(msg_dns_setup), 0, NONE) \

@@ -51,6 +51,15 @@ RECORD(msg_fetched,
 	(STR, error),			/* empty: these are the keys */
 	(OBJS, keys, msg_fetched_key),
 	(U64, algorithms))		/* bits as in struct jwks: both processes are of one build */
+RECORD(msg_resolve,
+	(STRS, targets),		/* as common/conf/target.h has them */
+	(U64, port),			/* where none is written */
+	(U64, timeout_ms))		/* for all of them */
+RECORD(msg_resolved,
+	(U64, place),			/* in the list of targets */
+	(U64, outcome),			/* enum target_outcome */
+	(STR, why),			/* a sentence; empty: nothing to say */
+	(STRS, addrs))			/* "10.0.0.1:8301", "[fd00::1]:8301" */
 /* Names are lowered, and without a final dot; times in s unless they are durations. */
 RECORD(msg_dns_setup,
 	(STR, domain), (STR, alt_domain), (STR, datacenter),

@@ -8,6 +8,7 @@
 #include "common/record/mpack.h"
 #include "rpcd/agent/admin.h"
 
+#define NAMES_TIME MONO_S(15)		/* of a join, to look up what is named */
 #define ADMIN_TASKS_MAX 256
 #define INFO_BYTES_MAX (4u << 20)
 #define INFO_WAIT MONO_S(5)		/* it comes from memory: who takes longer is stopped, and that is shown */
@@ -115,7 +116,7 @@ admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done 
 	t->done = done;
 	t->ctx = ctx;
 	schema_pack(&msg_join_schema, &(struct msg_join){ pool, { &addr, 1, true } }, &b);
-	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_JOIN, &b, a->conf.call_timeout));
+	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_JOIN, &b, mono_add(a->conf.call_timeout, NAMES_TIME)));
 }
 
 enum tv_err

@@ -29,6 +29,7 @@ static const struct section_kind {
 	{ "serf_", false, " coordinate_resets " },
 	{ "events_", true, " events_kept events_kept_bytes queries_open queries_waiting " },
 	{ "gossipd", true, " streams_open " },
+	{ "names", true, " lookups_running " },
 	{ "raftd", false, " handshakes_postponed key_fetch_failures key_fetches links_evicted links_refused "
 	    "requests_denied requests_given_up requests_judged_again requests_refused state_batches state_lists "
 	    "state_reads state_reads_slow " },

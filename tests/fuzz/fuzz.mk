@@ -31,6 +31,10 @@ FUZZ_REPLAYS += tests/fuzz/replay_conf
 tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/replay.c
 tests_fuzz_replay_conf_LDADD = common/libtvrt.a common/libtvcore.a $(SODIUM_LIBS)
 
+FUZZ_REPLAYS += tests/fuzz/replay_target
+tests_fuzz_replay_target_SOURCES = tests/fuzz/fuzz_target.c tests/fuzz/replay.c
+tests_fuzz_replay_target_LDADD = common/libtvcore.a
+
 FUZZ_REPLAYS += tests/fuzz/replay_record
 tests_fuzz_replay_record_SOURCES = tests/fuzz/fuzz_record.c tests/fuzz/replay.c
 tests_fuzz_replay_record_LDADD = common/libtvcore.a

@@ -20,7 +20,7 @@ ROOMS = {
     "gossipd": ["gossipd/core/wire/", ("gossipd/core/coord/", "gossipd/core/swim/intern", "gossipd/core/swim/table",
                 "gossipd/core/swim/broadcast", "gossipd/core/serf/ring", "gossipd/core/serf/intent.h"),
                 ("gossipd/core/swim.h", "gossipd/core/state.h", "gossipd/core/base"), "gossipd/core/swim/", "gossipd/core/serf/",
-                "gossipd/core/", "gossipd/"],
+                "gossipd/core/", "gossipd/names/", "gossipd/"],
     "raftd": ["raftd/core/", "raftd/store/bdb/", "raftd/store/", "raftd/fsm/", "raftd/login/", "raftd/fetch/", "raftd/opts", "raftd/raftd", "raftd/disk/",
               "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
               "raftd/members/", "raftd/serve/", "raftd/opening", "raftd/main"],

@@ -277,7 +277,7 @@ def test_for_developers():
     """clusterctl dev --acl: the line that it prints gives every right, and without it there is none."""
     with tempfile.TemporaryDirectory(prefix="tv-", dir="/var/tmp") as where:
         os.chmod(where, 0o755)          # started by root it runs as nobody
-        for name in ("ctl/clusterctl", "gossipd/gossipd", "raftd/raftd", "raftd/raftd-fetch", "rpcd/rpcd", "rpcd/rpcd-check",
+        for name in ("ctl/clusterctl", "gossipd/gossipd", "gossipd/gossipd-names", "raftd/raftd", "raftd/raftd-fetch", "rpcd/rpcd", "rpcd/rpcd-check",
                      "rpcd/rpcd-dns"):
             shutil.copy(os.path.join(BUILD, name), where)
         ctl, address = os.path.join(where, "clusterctl"), moved("127.147.6") + ".1"

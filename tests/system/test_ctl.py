@@ -166,7 +166,7 @@ def test_on_a_server():
         expect(1, "No path to datacenter", *at, "kv", "get", "--dc", "dc9", "a")
         expect(1, 'no section "nosuch" on this node\n', *at, "info", "nosuch")
         expect(1, "clusterctl: join: nobody: ", *at, "join", "nobody")
-        expect(1, "is not an address", *at, "join", "nobody")
+        expect(1, "Failed to resolve nobody: ", *at, "join", "nobody")
         expect(1, "No node found", *at, "force-leave", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "remove-peer", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "transfer-leader", "nobody")
@@ -485,7 +485,7 @@ def test_for_developers():
     expect(2, '"[::1]" is neither', "dev", "--bind", "[::1]")
     with tempfile.TemporaryDirectory(prefix="tv-", dir="/var/tmp") as where:
         os.chmod(where, 0o755)          # started by root it runs as nobody
-        for name in ("ctl/clusterctl", "gossipd/gossipd", "raftd/raftd", "raftd/raftd-fetch", "rpcd/rpcd", "rpcd/rpcd-check",
+        for name in ("ctl/clusterctl", "gossipd/gossipd", "gossipd/gossipd-names", "raftd/raftd", "raftd/raftd-fetch", "rpcd/rpcd", "rpcd/rpcd-check",
                      "rpcd/rpcd-dns"):
             shutil.copy(os.path.join(BUILD, name), where)
         address = moved("127.60.56") + ".1"

@@ -75,10 +75,16 @@ static const struct {
 	{ "bind = 0.0.0.0", "bind: 0.0.0.0 is open to other machines, and there is no /" },
 	{ "bind = 10.0.0.1", "or bind to 127.0.0.1 (allow_plaintext = true trusts the network instead)" },
 	{ "bind = \"::\"", "bind: :: is open to other machines" },
-	{ "bind = localhost", "cluster.conf:1: bind: localhost is not an IP address" },
-	{ "retry_join = [\"127.0.0.1\", \"n1.example\"]", "retry_join: \"n1.example\" is not an address (write "
-	    "10.0.0.1," },
+	{ "bind = localhost", "cluster.conf:1: bind: localhost is not an IP address (write 10.0.0.1 or \"fd00::1\"; "
+	    "host names and interfaces are not looked up here)" },
+	{ "advertise = eth0", "advertise: eth0 is not an IP address (write 10.0.0.1 or \"fd00::1\"; host names and" },
+	{ "retry_join = [\"127.0.0.1\", \"n1..example\"]", "retry_join: \"n1..example\" is not an address, nor a host "
+	    "name: write an address (10.0.0.1," },
+	{ "retry_join = \"provider=aws tag_key=x\"", "retry_join: \"provider=aws tag_key=x\" is cloud auto-join, which is "
+	    "not built in: write a host name that has all their addresses, srv:_NAME._tcp.DOMAIN, or file:/PATH" },
 	{ "retry_join_wan = \"127.0.0.1:99999\"", "retry_join_wan: \"127.0.0.1:99999\" is not an address" },
+	{ "retry_join_wan = \"srv:_serf.example\"", "retry_join_wan: \"srv:_serf.example\" is not a name of SRV records" },
+	{ "retry_join = \"file:peers\"", "retry_join: \"file:peers\" does not name a file" },
 	{ "advertise = \"0.0.0.0\"", "advertise: 0.0.0.0 is not an address that others could dial" },
 	{ "raft_port = 8400", "raft_port and rpc_port are both 8400" },
 	{ "lan_port = 0", "cluster.conf:1: lan_port: 0 is not a port number (1 to 65535)" },
@@ -90,6 +96,15 @@ static const struct {
 	{ "encryption = on", "encryption: on is not one of auto, off, accept, send, required" },
 	{ "datacentre = dc2", "cluster.conf:1: unknown key \"datacentre\" (did you mean datacenter?)" },
 };
+
+START_TEST(names_may_be_dialled)
+{
+	ck_assert_msg(load("retry_join = [n1, \"n2.example.:8311\", \"srv:_serf._tcp.example\", \"file:/run/peers\"]") == TV_OK, "%s",
+	    errbuf);
+	ck_assert_uint_eq(conf.retry_join.count, 4);
+	cluster_conf_free(&conf);
+}
+END_TEST
 
 START_TEST(contradictions_are_refused)
 {
@@ -338,6 +353,7 @@ main(void)
 	tcase_add_checked_fixture(t, setup, scratch_close);
 	tcase_add_test(t, defaults_without_keys);
 	tcase_add_test(t, keys_open_the_network);
+	tcase_add_test(t, names_may_be_dialled);
 	tcase_add_loop_test(t, contradictions_are_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
 	tcase_add_test(t, plaintext_must_be_said);
 	tcase_add_test(t, stages_of_encryption);

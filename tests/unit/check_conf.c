@@ -174,7 +174,8 @@ static const struct {
 	{ "path = relative/x", "x.conf:1: path: relative/x is not an absolute path (write /directory/file)" },
 	{ "name = \"a b\"", "x.conf:1: name: \"a b\" is not a name (write 1 to 128 letters, digits, '-', '_', '.')" },
 	{ "name = \"\"", "x.conf:1: name: \"\" is not a name" },
-	{ "addr = localhost", "x.conf:1: addr: localhost is not an IP address (write 10.0.0.1 or \"fd00::1\")" },
+	{ "addr = localhost", "x.conf:1: addr: localhost is not an IP address (write 10.0.0.1 or \"fd00::1\"; "
+	    "host names and interfaces are not looked up here)" },
 	{ "addr = 10.0.0.1:80", "x.conf:1: addr: 10.0.0.1:80 is not an IP address" },
 	{ "list = [ [a] ]", "x.conf:1: list: a list is not a list of strings (write [ \"a\", \"b\" ])" },
 	{ "choice = maybe", "x.conf:1: choice: maybe is not one of required, best-effort" },

@@ -1,0 +1,270 @@
+/* See resolver.h. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/net/chan.h"
+#include "common/net/msg.h"
+#include "common/proc/helper_monitor.h"
+#include "gossipd/names/launch.h"
+#include "gossipd/net.h"
+#include "gossipd/resolver.h"
+
+#define TAG "names"
+#define RUNNING_MAX HELPER_CHILDREN_MAX
+#define RUNNING_IDLE_MAX (RUNNING_MAX / 2)	/* of those that no client waits for */
+#define GRACE_S 2.			/* beyond the time that the process has */
+#define ANSWER_MEMORY (1u << 20)
+#define ADDR_TEXT_BYTES (CLUSTER_IP_BYTES + 8)
+
+_Static_assert(RESOLVER_TARGETS_MAX == NAMES_TARGETS_MAX, "a process takes what may be asked for");
+_Static_assert(NAMES_MS == 20000, "RESOLVER_TIMEOUT");
+
+struct resolve {
+	TAILQ_ENTRY(resolve) link;
+	struct resolver *r;
+	resolver_done *done;
+	void *ctx;
+	unsigned count, left;		/* targets; without an answer */
+	bool answered[RESOLVER_TARGETS_MAX];
+	struct chan *chan;		/* NULL: there is no process */
+	const char *failed;		/* why there is none */
+	ev_timer timer;
+};
+
+struct resolver {
+	struct ev_loop *loop;
+	int monitor;			/* -1: none */
+	char missing[512];		/* why */
+	TAILQ_HEAD(, resolve) all;
+	struct resolver_stats stats;
+};
+
+/* -- the end of one -- */
+
+static void
+release(struct resolve *l)
+{
+	TAILQ_REMOVE(&l->r->all, l, link);
+	l->r->stats.running -= l->chan != NULL;
+	ev_timer_stop(l->r->loop, &l->timer);
+	chan_free(l->chan);
+	free(l);
+}
+
+static void
+note(struct resolver *r, const struct resolver_answer *a)
+{
+	r->stats.lookups++;
+	if (a->outcome == TARGET_FOUND)
+		return;
+	r->stats.failures++;
+	snprintf(r->stats.last, sizeof(r->stats.last), "%.*s", (int)a->why.len, (const char *)a->why.p);
+}
+
+/* False: it was the last one, and the look-up is gone. */
+static bool
+give(struct resolve *l, unsigned place, const struct resolver_answer *a)
+{
+	l->answered[place] = true;
+	l->left--;
+	note(l->r, a);
+	resolver_done *done = l->done;
+	void *ctx = l->ctx;
+	bool more = l->left > 0;
+
+	if (!more)
+		release(l);
+	done(ctx, place, a);
+	return more;
+}
+
+static void
+fail_rest(struct resolve *l, const char *why)
+{
+	struct resolver_answer a = { .outcome = TARGET_UNANSWERED, .why = span_str(why) };
+
+	for (unsigned i = 0, n = l->count; i < n; i++)
+		if (!l->answered[i] && !give(l, i, &a))
+			return;
+}
+
+/* -- from the process: nothing that it says is trusted -- */
+
+static bool
+read_answer(const struct msg_resolved *m, char why[TARGET_WHY_BYTES], struct resolver_answer *a)
+{
+	char text[ADDR_TEXT_BYTES], ip[CLUSTER_IP_BYTES];
+	uint16_t port;
+
+	if (m->outcome > TARGET_UNANSWERED || m->addrs.n > TARGET_ADDRS_MAX)
+		return false;
+	a->outcome = (enum target_outcome)m->outcome;
+	a->why = span_str(log_safe(m->why, why, TARGET_WHY_BYTES));
+	for (a->count = 0; a->count < m->addrs.n; a->count++)
+		if (!span_copy(m->addrs.v[a->count], text, sizeof(text)) || !cluster_addr_parse(text, 0, ip, &port) ||
+		    port == 0 || !net_parse(ip, port, &a->addrs[a->count]))
+			return false;
+	return true;
+}
+
+static enum tv_err
+on_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct resolve *l = ctx;
+	struct arena arena = ARENA_INIT(ANSWER_MEMORY);
+	struct msg_resolved m = { .place = 0 };
+	char why[TARGET_WHY_BYTES];
+	struct resolver_answer a;
+	enum tv_err err = TV_EFORMAT;
+
+	(void)c;
+	if (f->type == MSG_RESOLVED && (f->flags & FRAME_REPLY) == 0)
+		err = msg_read(&msg_resolved_schema, f->body, &arena, &m);
+	if (err == TV_OK && (m.place >= l->count || l->answered[m.place] || !read_answer(&m, why, &a)))
+		err = TV_EFORMAT;
+	if (err == TV_OK)
+		(void)give(l, (unsigned)m.place, &a);
+	arena_done(&arena);
+	return err;		/* else on_close() ends it */
+}
+
+static void
+on_close(void *ctx, struct chan *c, enum tv_err why)
+{
+	struct resolve *l = ctx;
+
+	(void)c, (void)why;
+	l->chan = NULL;
+	l->r->stats.running--;
+	fail_rest(l, "the process that looks up names has ended without an answer");
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct resolve *l = w->data;
+
+	(void)loop, (void)events;
+	fail_rest(l, l->failed != NULL ? l->failed : "the process that looks up names does not answer");
+}
+
+/* -- the beginning of one -- */
+
+/* Why there is no process; NULL: there is. */
+static const char *
+start_process(struct resolve *l, const struct span *targets, uint16_t port, struct mono timeout, bool urgent)
+{
+	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
+	struct resolver *r = l->r;
+	int fd;
+
+	if (r->monitor < 0)
+		return r->missing;
+	if (r->stats.running >= (urgent ? RUNNING_MAX : RUNNING_IDLE_MAX))
+		return "too many look-ups are under way";
+	enum tv_err err = helper_monitor_spawn(r->monitor, 0, &fd);
+	if (err != TV_OK)
+		return err == TV_ECLOSED ? "the process that starts gossipd-names has ended; restart gossipd" :
+		    strerror(errno);
+	l->chan = chan_new(fd, &(struct chan_conf){
+		.loop = r->loop, .events = &events, .ctx = l, .name = NAMES_TITLE, .body_max = MSG_TEXT,
+		.out_max = 2 * MSG_LARGE,
+	});
+	if (l->chan == NULL)
+		return tv_strerror(TV_ENOMEM);
+	r->stats.running++;
+	/* It closes when this cannot be sent. */
+	(void)chan_send_record(l->chan, MSG_RESOLVE, 0, &msg_resolve_schema, &(struct msg_resolve){
+		{ (struct span *)(uintptr_t)targets, l->count, true }, port, (uint64_t)mono_ms(timeout) });
+	return NULL;
+}
+
+struct resolve *
+resolver_start(struct resolver *r, const struct span *targets, unsigned count, uint16_t port, struct mono timeout,
+    bool urgent, resolver_done *done, void *ctx)
+{
+	struct resolve *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return NULL;
+	l->r = r;
+	l->done = done;
+	l->ctx = ctx;
+	l->count = l->left = count;
+	TAILQ_INSERT_TAIL(&r->all, l, link);
+	timeout = mono_min(timeout, RESOLVER_TIMEOUT);
+	l->failed = start_process(l, targets, port, timeout, urgent);
+	ev_timer_init(&l->timer, on_timer, l->failed != NULL ? 0. : mono_seconds(timeout) + GRACE_S, 0.);
+	l->timer.data = l;
+	ev_timer_start(r->loop, &l->timer);
+	return l;
+}
+
+void
+resolver_cancel(struct resolve *l)
+{
+	release(l);		/* the process ends when it cannot write */
+}
+
+/* -- all of them -- */
+
+struct resolver *
+resolver_open(const struct cluster_conf *c)
+{
+	struct resolver *r = calloc(1, sizeof(*r));
+	struct helper_monitor_conf conf = {
+		.owner = "gossipd", .tag = TAG, .user = NAMES_USER, .program = NAMES_PROGRAM, .title = NAMES_TITLE,
+		.kinds = { { .may = true } }, .life_s = NAMES_LIFE_S, .best_effort = c->sandbox != 0,
+		.log_dest = c->log_to, .log_level = c->log_level,
+	};
+
+	if (r == NULL)
+		return NULL;
+	TAILQ_INIT(&r->all);
+	if (log_enabled(LOG_LVL_DEBUG))
+		conf.log_level = LOG_LVL_DEBUG;
+	if (helper_monitor_start(&conf, &r->monitor, r->missing, sizeof(r->missing)) != TV_OK) {
+		r->monitor = -1;
+		log_warn(TAG, "%s. Without it host names, srv: and file: are not resolved (retry_join, join); "
+		    "addresses work", r->missing);
+	}
+	return r;
+}
+
+void
+resolver_run(struct resolver *r, struct ev_loop *loop)
+{
+	r->loop = loop;
+}
+
+void
+resolver_reload(struct resolver *r, int log_level)
+{
+	if (r->monitor >= 0)
+		helper_monitor_log(r->monitor, log_level);
+}
+
+void
+resolver_stats(const struct resolver *r, struct resolver_stats *out)
+{
+	*out = r->stats;
+}
+
+void
+resolver_free(struct resolver *r)
+{
+	if (r == NULL)
+		return;
+	while (!TAILQ_EMPTY(&r->all))
+		release(TAILQ_FIRST(&r->all));
+	if (r->monitor >= 0)
+		close(r->monitor);
+	free(r);
+}
