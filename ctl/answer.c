@@ -101,6 +101,21 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 	return 1;
 }
 
+/* A list that is shorter, or empty, for want of rights is not the whole truth. */
+static void
+tell_hidden(struct client *c, const struct client_answer *a, const json_t *list)
+{
+	bool empty = (json_is_array(list) || json_is_object(list)) &&
+	    json_array_size(list) + json_object_size(list) == 0;
+
+	if (a->filtered)
+		fprintf(stderr, "Some are hidden by access control: the token may not read them; `clusterctl acl "
+		    "explain RESOURCE:NAME read` shows why.\n");
+	else if (empty && a->denies && client_token_from(c) == NULL)
+		fprintf(stderr, "Nothing is shown to the anonymous token, since access control denies what no rule "
+		    "allows: give a token with --token-file or TRIUMVIR_TOKEN.\n");
+}
+
 json_t *
 client_get_json(struct client *c, const char *what, const char *path)
 {
@@ -116,6 +131,7 @@ client_get_json(struct client *c, const char *what, const char *path)
 			fprintf(stderr, "clusterctl: %s: the answer is not JSON: %s\n", what, e.text);
 		else if (!client_keeps_bytes(c))
 			json_safe(out);
+		tell_hidden(c, &a, out);
 	}
 	client_answer_done(&a);
 	return out;

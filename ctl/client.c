@@ -169,11 +169,16 @@ on_body(char *data, size_t size, size_t n, void *ctx)
 static size_t
 on_header(char *data, size_t size, size_t n, void *ctx)
 {
-	static const char name[] = "X-Consul-Index:";
+	static const char name[] = "X-Consul-Index:", filtered[] = "X-Consul-Results-Filtered-By-ACLs: true",
+	    denies[] = "X-Consul-Default-ACL-Policy: deny";
 	struct client_answer *a = ctx;
 
 	if (size * n > sizeof(name) && strncasecmp(data, name, sizeof(name) - 1) == 0)
 		a->index = strtoull(data + sizeof(name) - 1, NULL, 10);
+	if (size * n >= sizeof(filtered) && strncasecmp(data, filtered, sizeof(filtered) - 1) == 0)
+		a->filtered = true;
+	if (size * n >= sizeof(denies) && strncasecmp(data, denies, sizeof(denies) - 1) == 0)
+		a->denies = true;
 	return size * n;
 }
 

@@ -42,6 +42,8 @@ struct client_answer {
 	bool file_failed;		/* of a transfer: our own file did */
 	struct buf body;		/* owned: client_answer_done() */
 	uint64_t index;			/* X-Consul-Index, or 0 */
+	bool filtered;			/* access control leaves something out: X-Consul-Results-Filtered-By-ACLs */
+	bool denies;			/* what no rule is about is denied: X-Consul-Default-ACL-Policy */
 	char error[256];		/* why there was no whole answer */
 };
 

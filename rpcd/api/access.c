@@ -70,6 +70,8 @@ api_access_end(struct request *r)
 {
 	acl_rights_free(r->rights);
 	r->rights = NULL;
+	acl_rights_free(r->other_rights);
+	r->other_rights = NULL;
 	r->judged = NOT_JUDGED;
 }
 
@@ -86,6 +88,23 @@ api_may(const struct request *r, enum acl_resource resource, struct span name, e
 	if (r->judged == ALL_ALLOWED || master_may(r, resource, name, need))
 		return true;
 	return r->rights != NULL && acl_set_allows(r->rights->set, resource, name, need);
+}
+
+bool
+api_shows(struct request *r, enum acl_resource resource, struct span name)
+{
+	bool shown = api_may(r, resource, name, ACL_READ);
+
+	r->hidden = r->hidden || !shown;
+	return shown;
+}
+
+/* Not to clients without a token: they could find out what there is by ?filter. */
+void
+api_filtered_header(struct request *r)
+{
+	if (r->hidden && (r->is_root || api_token(r).len > 0))
+		answer_header(r, "X-Consul-Results-Filtered-By-ACLs", "true");
 }
 
 bool
@@ -229,4 +248,42 @@ api_judge(struct request *r, void (*go_on)(struct request *r))
 	default:
 		api_busy(r);
 	}
+}
+
+/* -- another token's rights ------------------------------------------------------- */
+
+static void
+keep_other(struct request *r, const struct acl_answer *a)
+{
+	r->other_unknown = a->standing == ACL_NOT_FOUND;
+	r->other_rights = a->standing == ACL_GRANTED && !a->unjudged ? acl_rights_keep(a->rights) : NULL;
+}
+
+static void
+on_other(void *ctx, const struct acl_answer *a)
+{
+	struct request *r = ctx;
+
+	r->cancel = NULL;
+	r->asked_rights = NULL;
+	keep_other(r, a);
+	r->go_on(r);
+}
+
+void
+api_ask_rights(struct request *r, struct span token, void (*go_on)(struct request *r))
+{
+	struct acl_answer now;
+	enum acl_got got = ACL_BUSY;
+
+	r->go_on = go_on;
+	if (r->api->acl != NULL && !api_is_free(r))
+		got = acl_ask(r->api->acl, token, &now, on_other, r, &r->asked_rights);
+	if (got == ACL_LATER) {
+		r->cancel = stop_asking;
+		return;
+	}
+	if (got == ACL_NOW)
+		keep_other(r, &now);
+	go_on(r);
 }

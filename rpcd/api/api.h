@@ -142,6 +142,11 @@ bool api_tenancy(struct request *r);
 bool api_tenancy_body(json_t *body, char *why, size_t cap);
 /* The sentence about a field of bodies that names one; NULL: it is none of these. */
 const char *api_tenancy_field(const char *name);
+/*
+ * Gets the rights of another token than the request's, into r->other_rights, and calls go_on, now or later; in any
+ * case, also where they cannot be known.  From an endpoint's run, once (rpcd/api/access.c).
+ */
+void api_ask_rights(struct request *r, struct span token, void (*go_on)(struct request *r));
 /* Warns of a token in the URL, or as plaintext over the network, from time to time. */
 void api_warn_of_token(struct request *r);
 /* Does Consul serve this path, and this version does not?  And the paths in turn, NULL at the end (not_served.c). */
@@ -253,6 +258,10 @@ struct span api_shown_token(const struct request *r);
 bool api_is_free(const struct request *r);
 /* May this request do that?  Only where the endpoint's row says that it is asked so: see endpoint.h. */
 bool api_may(const struct request *r, enum acl_resource resource, struct span name, enum acl_access need);
+/* May it be read, as a record of a list?  If not, the list is one that leaves something out. */
+bool api_shows(struct request *r, enum acl_resource resource, struct span name);
+/* Says so in a header, as Consul since 1.11, unless no token was shown. */
+void api_filtered_header(struct request *r);
 /* The same; if not, answers 403 "Permission denied", and returns false. */
 bool api_must(struct request *r, enum acl_resource resource, struct span name, enum acl_access need);
 /* Write; if not, the answer says what is missing. */

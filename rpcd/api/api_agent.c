@@ -184,14 +184,14 @@ api_pool(const struct request *r)
 
 /* Members of the WAN pool are called NODE.DATACENTER; the right is about the node. */
 static bool
-may_see(const struct request *r, enum gossip_pool pool, struct span name)
+may_see(struct request *r, enum gossip_pool pool, struct span name)
 {
 	for (size_t i = name.len; pool == POOL_WAN && i > 0; i--)
 		if (name.p[i - 1] == '.') {
 			name.len = i - 1;
 			break;
 		}
-	return api_may(r, ACL_NODE, name, ACL_READ);
+	return api_shows(r, ACL_NODE, name);
 }
 
 static void
@@ -220,6 +220,7 @@ run_members(struct request *r)
 		member_json(m, out);
 	}
 	buf_u8(out, ']');
+	api_filtered_header(r);
 	answer_json(r);
 }
 

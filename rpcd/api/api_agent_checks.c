@@ -209,8 +209,10 @@ put_check(void *ctx, const struct local_record *rec)
 	struct request *r = ctx;
 	struct buf *out = &r->answer.body;
 
-	if (!api_agent_shows_check(r, &rec->check))
+	if (!api_agent_shows_check(r, &rec->check)) {
+		r->hidden = true;
 		return;
+	}
 	buf_reset(&r->scratch);
 	schema_pack(&check_schema, &rec->check, &r->scratch);
 	if (r->scratch.failed || !api_passes(r, buf_span(&r->scratch))) {
@@ -235,6 +237,7 @@ run_checks(struct request *r)
 	if (api_filter_failed(r))
 		return;
 	buf_u8(&r->answer.body, '}');
+	api_filtered_header(r);
 	answer_json(r);
 }
 

@@ -153,7 +153,7 @@ put_service(void *ctx, const struct local_record *rec)
 	struct buf *out = &r->answer.body;
 	struct agent_service a = shown(r, &rec->service);
 
-	if (!api_may(r, ACL_SERVICE, a.Service, ACL_READ))
+	if (!api_shows(r, ACL_SERVICE, a.Service))
 		return;
 	buf_reset(&r->scratch);
 	schema_pack(&agent_service_schema, &a, &r->scratch);
@@ -179,6 +179,7 @@ run_services(struct request *r)
 	if (api_filter_failed(r))
 		return;
 	buf_u8(&r->answer.body, '}');
+	api_filtered_header(r);
 	answer_json(r);
 }
 

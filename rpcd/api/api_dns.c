@@ -185,9 +185,34 @@ put_why_forwarded(struct buf *out, const struct dns_report *r, struct arena *a)
 		    r->setup->random_recursor ? "random" : "this", S(recursors(r, a)), S(recursion_nets(r, a)));
 }
 
+/* What the token of DNS lacks to see what was looked up, as a sentence; SPAN_NONE: nothing, as far as is known. */
+static struct span
+hidden_from_dns(struct request *r, const struct dns_report *report)
+{
+	const struct dns_explanation *e = report->answer;
+	const struct dns_lookup *k = e->main < 0 ? NULL : &report->facts->v[e->main].lookup;
+	bool set = agent_token_default(r->api->tokens).len > 0;
+	const char *whose = set ? "acl.tokens.default" : "acl.tokens.default is not set, and the anonymous token";
+	bool node = k != NULL && k->kind == DNS_KIND_NODE, query = k != NULL && k->kind == DNS_KIND_QUERY;
+
+	if (k == NULL || query)
+		return SPAN_NONE;
+	if (r->other_unknown && set)
+		return span_str("acl.tokens.default is unknown");
+	if (r->other_rights == NULL)
+		return SPAN_NONE;
+	if (!node && !acl_set_allows(r->other_rights->set, ACL_SERVICE, k->name, ACL_READ))
+		return arena_printf(&r->arena, "%s lacks service \"%.*s\" { policy = \"read\" }", whose, S(k->name));
+	if (node && !acl_set_allows(r->other_rights->set, ACL_NODE, k->name, ACL_READ))
+		return arena_printf(&r->arena, "%s lacks node \"%.*s\" { policy = \"read\" }", whose, S(k->name));
+	if (!node && !acl_set_allows(r->other_rights->set, ACL_NODE, SPAN_NONE, ACL_READ))
+		return arena_printf(&r->arena, "%s lacks node_prefix \"\" { policy = \"read\" }", whose);
+	return SPAN_NONE;
+}
+
 /* Nothing was found. */
 static void
-put_why_none(struct buf *out, const struct dns_report *r, struct arena *a)
+put_why_none(struct buf *out, const struct dns_report *r, struct arena *a, struct span hidden)
 {
 	const struct dns_lookup *k = &r->facts->v[r->answer->main].lookup;
 	const struct dns_source *s = &r->sources[r->answer->main];
@@ -196,6 +221,8 @@ put_why_none(struct buf *out, const struct dns_report *r, struct arena *a)
 	if (s->err == TV_EUNREACH)
 		put_sentence(out, "Why", "there is no datacenter %.*s, or none of its servers can be reached; "
 		    "`clusterctl catalog datacenters` shows those that there are", S(dc));
+	else if (hidden.len > 0)
+		put_sentence(out, "Why", "the %.*s is not there, or DNS may not see it: %.*s", S(what), S(hidden));
 	else if (k->kind == DNS_KIND_INGRESS)
 		put_sentence(out, "Why", "ingress gateways are not served by this version");
 	else if (k->kind == DNS_KIND_NODE)
@@ -243,7 +270,7 @@ put_why_empty(struct buf *out, const struct dns_report *r)
 }
 
 static void
-put_why(struct buf *out, const struct dns_report *r, struct arena *a)
+put_why(struct buf *out, const struct dns_report *r, struct arena *a, struct span hidden)
 {
 	const struct dns_explanation *e = r->answer;
 	const struct dns_found *found = e->main < 0 ? NULL : r->facts->v[e->main].found;
@@ -251,8 +278,9 @@ put_why(struct buf *out, const struct dns_report *r, struct arena *a)
 	if (e->outcome == DNS_FORWARD)
 		put_why_forwarded(out, r, a);
 	else if (e->rcode == DNS_SERVFAIL && e->main >= 0)
-		put_sentence(out, "Why", "it could not be looked up: %.*s", S(r->sources[e->main].text.len > 0 ?
-		    r->sources[e->main].text : span_str("too much is under way, or no memory")));
+		put_sentence(out, "Why", "it could not be looked up: %.*s%s%.*s", S(r->sources[e->main].text.len > 0 ?
+		    r->sources[e->main].text : span_str("too much is under way, or no memory")),
+		    hidden.len > 0 ? "; " : "", S(hidden));
 	else if (e->rcode == DNS_NOTIMP)
 		put_sentence(out, "Why", "the zone cannot be transferred");
 	else if (e->rcode == DNS_NXDOMAIN && e->asked->form == DNS_FORM_NONE)
@@ -262,7 +290,7 @@ put_why(struct buf *out, const struct dns_report *r, struct arena *a)
 	else if (e->rcode == DNS_NXDOMAIN && found != NULL && found->count > 0)
 		put_sentence(out, "Why", "each instance is left out for its health: see Instances");
 	else if (e->rcode == DNS_NXDOMAIN && found != NULL)
-		put_why_none(out, r, a);
+		put_why_none(out, r, a, hidden);
 	else if (!has_section(e, DNS_SECTION_ANSWER))
 		put_why_empty(out, r);
 	else
@@ -478,7 +506,7 @@ on_report(void *ctx, const struct dns_report *report)
 	put_bool(out, "Forwarded", report->answer->outcome == DNS_FORWARD && report->setup->recursors.n > 0);
 	put_flags(out, report->answer);
 	put_number(out, "Bytes", report->answer->bytes);
-	put_why(out, report, &r->arena);
+	put_why(out, report, &r->arena, hidden_from_dns(r, report));
 	put_records(out, report->answer);
 	put_instances(out, report, &r->arena);
 	put_sources(out, r, report, &r->arena);
@@ -537,7 +565,7 @@ cancel(struct request *r)
 }
 
 static void
-run_dns(struct request *r)
+explain(struct request *r)
 {
 	struct dns_explain_question q = { .tcp = params_has(&r->query, "tcp") };
 	enum tv_err err;
@@ -558,6 +586,13 @@ run_dns(struct request *r)
 	} else if (err != TV_OK) {
 		answer_text(r, 500, "%s", tv_strerror(err));
 	}
+}
+
+/* The token of DNS decides what it sees, which is not that of the request. */
+static void
+run_dns(struct request *r)
+{
+	api_ask_rights(r, agent_token_default(r->api->tokens), explain);
 }
 
 const struct endpoint api_dns[] = {

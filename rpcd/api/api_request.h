@@ -85,6 +85,8 @@ struct request {
 	struct acl_rights *rights;	/* of its token, as far as its endpoint asks for them; NULL: none */
 	uint8_t judged;			/* rpcd/api/access.c */
 	bool is_root;			/* root here, with no token that a server judged: has agent_master's rights */
+	struct acl_rights *other_rights;	/* of the token that api_ask_rights() was given; NULL: none are known */
+	bool other_unknown;		/* that token is none */
 	bool hidden;			/* the answer leaves out what the token may not read */
 	struct acl_wait *asked_rights;	/* under way */
 	void (*go_on)(struct request *r);	/* with them */

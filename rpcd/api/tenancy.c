@@ -70,8 +70,8 @@ static bool
 holds_records(const char *key)
 {
 	static const char *const keys[] = { "Service", "Check", "Checks", "Node", "Services", "Connect",
-		"SidecarService", "sidecar_service", "Proxy", "Upstreams", "ServiceChecks", "service_checks", "KV", "Session", "Failover",
-		"Targets" };
+		"SidecarService", "sidecar_service", "Proxy", "Upstreams", "ServiceChecks", "service_checks", "KV",
+		"Session", "Failover", "Targets" };
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (strcasecmp(key, keys[i]) == 0)

@@ -229,6 +229,40 @@ def test_root_with_a_token():
         wait_for("servers are back", lambda: "acl" not in lines(ctl("--json", "status")))
 
 
+def test_what_is_hidden_is_told():
+    """Lists that leave something out say so, to whoever shows a token; the tool says it, too; so does what explains DNS."""
+    with Cluster("127.149.15") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}, **ON).start()
+        acl = Acl(node)
+        acl.ask("PUT", "/v1/catalog/register", {"Node": "x", "Address": "10.0.0.1", "Service": {"Service": "web"}})
+        acl.http("PUT", "/v1/agent/service/register", {"Name": "web", "Check": {"TTL": "1h"}}).ok()
+        header = "X-Consul-Results-Filtered-By-ACLs"
+        none = acl.token('key "x" { policy = "read" }')
+        for path in ("services", "checks", "members"):
+            path = "/v1/agent/" + path
+            assert node.get(path, headers=auth(none)).headers.get(header) == "true", path
+            assert header not in acl.http("GET", path).headers and header not in node.get(path).headers, path
+        p = node.ctl("members")
+        assert "Nothing is shown to the anonymous token" in p.stderr, p
+        path = os.path.join(c.dir, "token")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+            f.write(none + "\n")
+        p = node.ctl("--token-file", path, "members")
+        assert "Some are hidden by access control" in p.stderr, p
+
+        def why(name):
+            return acl.ask("GET", "/v1/agent/dns/" + name)["Why"]
+        unset = "acl.tokens.default is not set, and the anonymous token lacks "
+        assert why("web.service.consul").endswith(unset + 'service "web" { policy = "read" }'), why("web.service.consul")
+        assert why("x.node.consul").endswith(unset + 'node "x" { policy = "read" }'), why("x.node.consul")
+        weak = acl.make('service_prefix "" { policy = "read" }')
+        acl.http("PUT", "/v1/agent/token/default", {"Token": weak["SecretID"]}).ok()
+        wait_for("the next rule", lambda: why("web.service.consul").endswith(
+            'acl.tokens.default lacks node_prefix "" { policy = "read" }'))
+        acl.delete(weak)
+        wait_for("it is told as unknown", lambda: why("web.service.consul").endswith("acl.tokens.default is unknown"))
+
+
 def test_off():
     """Without access control all is as ever, and the tokens of the agent cannot be set."""
     with Cluster("127.149.5") as c:
@@ -243,4 +277,5 @@ def test_off():
             node.put("/v1/event/fire/deploy", b"x").ok()
 
 
-main(test_endpoints, test_changes_show, test_agent_tokens, test_down, test_root_with_a_token, test_off)
+main(test_endpoints, test_changes_show, test_agent_tokens, test_down, test_root_with_a_token, test_what_is_hidden_is_told,
+     test_off)
