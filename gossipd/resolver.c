@@ -19,7 +19,8 @@
 #define TAG "names"
 #define RUNNING_MAX HELPER_CHILDREN_MAX
 #define RUNNING_IDLE_MAX (RUNNING_MAX / 2)	/* of those that no client waits for */
-#define GRACE_S 2.			/* beyond the time that the process has */
+#define SILENCE_S 7.			/* the process says each second that it is at work */
+#define PULSES_MAX 1024			/* one with each answer and each host, too */
 #define ANSWER_MEMORY (1u << 20)
 #define ADDR_TEXT_BYTES (CLUSTER_IP_BYTES + 8)
 
@@ -35,7 +36,8 @@ struct resolve {
 	bool answered[RESOLVER_TARGETS_MAX];
 	struct chan *chan;		/* NULL: there is no process */
 	const char *failed;		/* why there is none */
-	ev_timer timer;
+	unsigned pulses;
+	ev_timer timer;			/* of its silence */
 };
 
 struct resolver {
@@ -125,6 +127,9 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	enum tv_err err = TV_EFORMAT;
 
 	(void)c;
+	ev_timer_again(l->r->loop, &l->timer);
+	if (f->type == MSG_PING && l->pulses++ < PULSES_MAX)
+		return TV_OK;
 	if (f->type == MSG_RESOLVED && (f->flags & FRAME_REPLY) == 0)
 		err = msg_read(&msg_resolved_schema, f->body, &arena, &m);
 	if (err == TV_OK && (m.place >= l->count || l->answered[m.place] || !read_answer(&m, why, &a)))
@@ -201,7 +206,7 @@ resolver_start(struct resolver *r, const struct span *targets, unsigned count, u
 	TAILQ_INSERT_TAIL(&r->all, l, link);
 	timeout = mono_min(timeout, RESOLVER_TIMEOUT);
 	l->failed = start_process(l, targets, port, timeout, urgent);
-	ev_timer_init(&l->timer, on_timer, l->failed != NULL ? 0. : mono_seconds(timeout) + GRACE_S, 0.);
+	ev_timer_init(&l->timer, on_timer, l->failed != NULL ? 0. : SILENCE_S, SILENCE_S);
 	l->timer.data = l;
 	ev_timer_start(r->loop, &l->timer);
 	return l;

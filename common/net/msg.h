@@ -120,7 +120,7 @@
 	M(53, CHECK_STATS, "rpcd: check", "rpcd: check", MSG_SMALL, REC(msg_check_stats), 0, NONE) \
 	\
 	/* Between gossipd and a process that resolves what is to be dialled, both of one build: there is no HELLO.  \
-	 * One MSG_RESOLVED for each target, in the order in which they are found. */ \
+	 * One MSG_RESOLVED for each target, in the order in which they are found; MSG_PING each second meanwhile. */ \
 	M(54, RESOLVE, "gossipd: names", "gossipd", MSG_LARGE, REC(msg_resolve), 0, NONE) \
 	M(55, RESOLVED, "gossipd: names", "gossipd: names", MSG_TEXT, REC(msg_resolved), 0, NONE) \
 	\

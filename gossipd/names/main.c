@@ -32,6 +32,7 @@
 #define TAG "names"
 #define STACK_BYTES (512u << 10)
 #define HOSTS_MAX 256			/* looked up at once, each by a thread */
+#define PULSE MONO_S(1)
 #define PATIENCE MONO_S(3)		/* with hosts of a target that are not found while others are */
 
 /* One target.  The lock guards what is not const. */
@@ -113,6 +114,20 @@ send_answer(const struct entry *e)
 		addrs[i] = span_str(e->addrs[i]);
 	schema_pack(&msg_resolved_schema, &m, &out);
 	frame_close(&out, at);
+	if (!out.failed)
+		err = write_all(buf_span(&out));
+	buf_done(&out);
+	return err;
+}
+
+/* While look-ups are under way: gossipd takes a process that says nothing for one that stands still. */
+static enum tv_err
+send_pulse(void)
+{
+	struct buf out = BUF_INIT(FRAME_HEAD_BYTES + 16);
+	enum tv_err err = TV_ENOMEM;
+
+	frame_write(&out, &(struct frame){ MSG_PING, 0, 0, MSG_EMPTY });
 	if (!out.failed)
 		err = write_all(buf_span(&out));
 	buf_done(&out);
@@ -313,7 +328,7 @@ static void
 wait_for_change(void)
 {
 	struct mono now = clock_mono(), next = mono_before(now, all.patience) ? all.patience : all.until;
-	struct mono left = mono_sub(next, now);
+	struct mono left = mono_min(mono_sub(next, now), PULSE);
 	struct timespec at;
 
 	clock_gettime(CLOCK_MONOTONIC, &at);
@@ -369,8 +384,11 @@ serve(struct span question, bool best_effort)
 	pthread_mutex_lock(&all.lock);
 	for (unsigned i = 0; i < all.count; i++)
 		start_entry(&all.entries[i]);
-	while (send_answers() > 0)
+	while (send_answers() > 0) {
+		if (send_pulse() != TV_OK)
+			_exit(0);
 		wait_for_change();
+	}
 	_exit(0);		/* threads may still wait for name servers */
 }
 

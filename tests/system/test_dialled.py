@@ -2,22 +2,27 @@
 """Host names, SRV records and files of addresses where a node dials: retry_join, retry_join_wan, join (issue reports of all
 kinds ask just for this: resolve again at each try).  With a name server and an /etc of the test's own."""
 import os
+import pwd
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import nameserver  # noqa: E402
 import netns  # noqa: E402
 from cluster import BUILD, Cluster, main, skip  # noqa: E402
 from gossipkit import ALIVE, TIMING, agree, info, join, statuses, up  # noqa: E402
+from inject import inside, missing  # noqa: E402
 from nameserver import NameServer, write  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NET = "127.60.70"
 SERVER = "127.0.0.53"
+SLACK = 10                              # seconds, of a machine that has much else to do
 # Nothing but retry_join brings them together.
 ALONE = {**TIMING, "reconnect_interval": "1h", "snapshot": False}
 
@@ -262,8 +267,53 @@ def test_frozen():
         g2 = up(c.add("g2", 2, server=False))
         names.silent.clear()
         names.add("g2.test", g2.addr)
+        begun = time.monotonic()
+        says(g1, "silent.test cannot be resolved: the process that looks up names does not answer")
+        assert time.monotonic() - begun < 10 + SLACK, time.monotonic() - begun
         joined(g1, g2)
         wait_for("it is killed", lambda: pid not in helpers(g1))
+
+
+def test_walls():
+    """From inside of it: the process asks name servers, and does nothing else, whoever has taken it over by an answer."""
+    if missing() is not None:
+        skip(missing())
+    etc()
+    with NameServer(SERVER) as names, pool() as c:
+        names.silent.add("silent.test")
+        write("/etc/resolv.conf", "nameserver %s\noptions timeout:10 attempts:1\n" % SERVER)
+        g1 = up(c.add("g1", 1, server=False, retry_join=["silent.test"]))
+        pid = wait_for("it asks", lambda: names.questions("silent.test") and helpers(g1))[0]
+        with open("/proc/%d/status" % pid, encoding="utf-8") as f:
+            status = dict(line.split(":", 1) for line in f.read().splitlines() if ":" in line)
+        assert status["Uid"].split() == [str(pwd.getpwnam("_names").pw_uid)] * 4, status["Uid"]
+        assert int(status["CapEff"], 16) == 0 and int(status["CapPrm"], 16) == 0 and status["Seccomp"].strip() == "2", status
+        gossipd, uid = g1.pid("gossipd"), pwd.getpwnam("_gossipd").pw_uid
+
+        def c_open(path, flags=0):
+            return "openat", -100, path.encode() + b"\0", flags, 0o600
+
+        tries = {
+            "open gossipd's folder": c_open(g1.data + "/gossipd"),
+            "open the cluster key": c_open(c.keys + "/cluster.key"),
+            "open the configuration": c_open(g1.conf + "/cluster.conf"),
+            "open /etc/passwd": c_open("/etc/passwd"),
+            "write a file": c_open("/tmp/tv-names-%d" % os.getpid(), os.O_WRONLY | os.O_CREAT),
+            "run a program": ("execve", b"/bin/true\0", 0, 0),
+            "fork": ("fork",),
+            "vfork": ("vfork",),
+            "trace gossipd": ("ptrace", 16, gossipd, 0, 0),
+            "signal gossipd": ("kill", gossipd, 9),
+            "become root": ("setuid", 0),
+            "become gossipd": ("setresuid", uid, uid, uid),
+            "open a unix socket": ("socket", socket.AF_UNIX, socket.SOCK_STREAM, 0),
+            "open a raw socket": ("socket", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW),
+        }
+        failed = [n for n, result in zip(tries, inside(pid, *tries.values())) if result >= 0]
+        assert not failed, "gossipd: names may: " + "; ".join(failed)
+        assert inside(pid, c_open("/etc/hosts"))[0] >= 0, "it cannot read the hosts file"
+        open_files = {os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid)}
+        assert not any(f.startswith((g1.data, c.keys)) for f in open_files), open_files
 
 
 def test_without_the_program():
@@ -291,4 +341,4 @@ if __name__ == "__main__":
     netns.enter(mounts=True)
     etc.folder = nameserver.own_etc()
     main(test_name_that_comes, test_all_addresses, test_machine, test_silence, test_srv, test_srv_of_another_port, test_file,
-         test_ourselves, test_client, test_wan, test_frozen, test_without_the_program)
+         test_ourselves, test_client, test_wan, test_frozen, test_walls, test_without_the_program)
