@@ -100,7 +100,7 @@ add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, str
 		u->bad_key += pu.bad_key, u->bad_checksum += pu.bad_checksum, u->bad_format += pu.bad_format;
 		u->send_failed += pu.send_failed;
 		t->accepted += pt.accepted, t->dialled += pt.dialled, t->refused += pt.refused, t->failed += pt.failed;
-		t->crowded += pt.crowded, t->evicted += pt.evicted, t->unread += pt.unread;
+		t->bad_key += pt.bad_key, t->crowded += pt.crowded, t->evicted += pt.evicted, t->unread += pt.unread;
 		t->open += pt.open;
 		s->bad_incarnation += ps.bad_incarnation, s->bad_vsn += ps.bad_vsn;
 		s->bad_message += ps.bad_message, s->over_accusations += ps.over_accusations;
@@ -139,7 +139,7 @@ put_process(struct buf *b, const struct engine *e)
 		{ "packets_dropped_format", u.bad_format }, { "packets_not_sent", u.send_failed },
 		{ "streams_open", t.open }, { "streams_in", t.accepted }, { "streams_out", t.dialled },
 		{ "streams_refused", t.refused }, { "streams_dropped", t.failed }, { "streams_crowded", t.crowded },
-		{ "streams_unread", t.unread }, { "streams_evicted", t.evicted },
+		{ "streams_unread", t.unread }, { "streams_dropped_key", t.bad_key }, { "streams_evicted", t.evicted },
 		{ "dropped_message", s.bad_message }, { "dropped_incarnation", s.bad_incarnation },
 		{ "dropped_accusation", s.over_accusations }, { "dropped_version", s.bad_vsn },
 		{ "dropped_datacenter", s.wrong_dc },

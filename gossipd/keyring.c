@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,9 @@
 #include <unistd.h>
 
 #include "gossipd/keyring_int.h"
+#include "gossipd/net.h"
 
-#define TROUBLE_WINDOW MONO_S(60)
-#define TROUBLE_PACKETS 3
+#define UNREAD_LINE_PERIOD MONO_S(60)	/* of lines about strangers, and about ourselves */
 
 _Static_assert(SEAL_KEYS_MAX == KEYRING_KEYS_MAX, "cluster.key holds as many keys as a ring");
 
@@ -28,7 +29,7 @@ kring_new(void)
 		return NULL;
 	}
 	sodium_memzero(k->s, sizeof(*k->s));
-	k->trouble_limit = (struct log_limit){ .burst = 1, .period = TROUBLE_WINDOW };
+	k->trouble_limit = (struct log_limit){ .burst = 1, .period = UNREAD_LINE_PERIOD };
 	k->write_limit = (struct log_limit){ .burst = 1, .period = MONO_S(10) };
 	return k;
 }
@@ -184,7 +185,6 @@ kring_opened(struct kring *k, unsigned at)
 	struct span key;
 	char id[KEY_ID_TEXT_BYTES];
 
-	k->good++;
 	if (s->stored.count == s->live.count || at >= s->live.count)
 		return;
 	key = seal_key_at(&s->live, at);
@@ -267,36 +267,62 @@ kring_change(struct kring *k, enum kring_op op, struct span key, bool all, char 
 /* -- trouble ------------------------------------------------------------------------------ */
 
 void
-kring_unreadable(struct kring *k, const char *from, struct mono now)
+kring_understood(struct kring *k, const struct gaddr *from, struct mono now)
+{
+	key_trouble_understood(&k->trouble, from, now);
+}
+
+bool
+kring_may_judge(struct kring *k, struct mono now)
+{
+	return key_trouble_may_judge(&k->trouble, now);
+}
+
+static void
+log_stranger(struct kring *k, const struct gaddr *from, struct mono now)
+{
+	char ip[NET_TEXT_BYTES];
+
+	if (k->stranger_told_at.ns != 0 && mono_before(now, mono_add(k->stranger_told_at, UNREAD_LINE_PERIOD)))
+		return;
+	if (k->s->live.count == 0)
+		log_warn("keyring", "%s sends encrypted messages, and this node has no keys (messages dropped since "
+		    "the last such line, from any address: %" PRIu64 ")", net_ip(from, ip), k->unread);
+	else
+		log_warn("keyring", "%s has another key, or none (messages dropped since the last such line, from "
+		    "any address: %" PRIu64 ")", net_ip(from, ip), k->unread);
+	k->stranger_told_at = now;
+	k->unread = 0;
+}
+
+void
+kring_unreadable(struct kring *k, const struct gaddr *from, enum key_peer peer, struct mono now)
 {
 	char text[1024];
 
-	if (k->s->live.count == 0)
-		return;
-	if (!mono_before(now, mono_add(k->window, TROUBLE_WINDOW))) {
-		k->window = now;
-		k->bad = k->good = 0;
-	}
-	k->bad++;
-	k->last = now;
-	snprintf(k->from, sizeof(k->from), "%s", from);
-	if (kring_trouble(k, now, text, sizeof(text)) && log_allow(&k->trouble_limit, "keyring"))
+	key_trouble_unread(&k->trouble, from, peer, now);
+	k->unread++;
+	if (!kring_trouble(k, now, text, sizeof(text)))
+		log_stranger(k, from, now);
+	else if (log_allow(&k->trouble_limit, "keyring"))
 		log_warn("keyring", "%s", text);
 }
 
 bool
 kring_trouble(const struct kring *k, struct mono now, char *text, size_t cap)
 {
-	char id[KEY_ID_TEXT_BYTES];
+	char id[KEY_ID_TEXT_BYTES], from[NET_TEXT_BYTES];
+	struct gaddr addr;
+	bool some;
 
-	if (k->bad < TROUBLE_PACKETS || !mono_before(now, mono_add(k->last, TROUBLE_WINDOW)))
+	if (k->s->live.count == 0 || !key_trouble_alone(&k->trouble, now, &addr, &some))
 		return false;
 	key_id_text(seal_key_at(&k->s->live, 0), id);
 	snprintf(text, cap, "%s: the keys of this node (primary %s) cannot decrypt messages from %s. If this node "
 	    "missed a rotation, take the new key from a healthy one (clusterctl keyring export), make it the first "
 	    "line of %s and restart gossipd here; while others still hold %s, clusterctl keyring install there "
 	    "reaches this node too",
-	    k->good == 0 ? "messages of no member can be decrypted" : "messages of some members cannot be decrypted",
-	    id, k->from, k->seed_path, id);
+	    some ? "messages of most members cannot be decrypted" : "messages of no member can be decrypted",
+	    id, net_text(&addr, from), k->seed_path, id);
 	return true;
 }

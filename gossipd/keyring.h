@@ -16,6 +16,7 @@
 
 #include "common/base/mono.h"
 #include "gossipd/core/wire/seal.h"
+#include "gossipd/key_trouble.h"
 
 struct kring;
 
@@ -40,8 +41,15 @@ void kring_on_change(struct kring *k, void (*changed)(void *ctx), void *ctx);
 const struct seal_ring *kring_ring(const struct kring *k);
 /* A packet or stream of another member was opened with the key at this place. */
 void kring_opened(struct kring *k, unsigned at);
-/* One came from this address that no key opens; now: monotonic. */
-void kring_unreadable(struct kring *k, const char *from, struct mono now);
+/* A datagram came from this member that the ring opened; now: monotonic. */
+void kring_understood(struct kring *k, const struct gaddr *from, struct mono now);
+/*
+ * Something came from this address that no key opens.  Logs it, at most once a minute: as a fault of the sender, or as
+ * one of this node when that is what kring_trouble() finds.
+ */
+void kring_unreadable(struct kring *k, const struct gaddr *from, enum key_peer peer, struct mono now);
+/* As key_trouble_may_judge(). */
+bool kring_may_judge(struct kring *k, struct mono now);
 /*
  * Carries out an order of the operator or an authenticated key query.  all: nobody else is there who could prove the
  * keys, so the whole ring is stored.  On failure nothing is changed and text says why: TV_EINVAL length, TV_ENOENT
@@ -49,8 +57,8 @@ void kring_unreadable(struct kring *k, const char *from, struct mono now);
  */
 enum tv_err kring_change(struct kring *k, enum kring_op op, struct span key, bool all, char *text, size_t cap);
 /*
- * What is wrong with the keys, as one sentence with a remedy: false when nothing is.  After several unreadable
- * packets within a minute.
+ * What is wrong with the keys of this node, as one sentence with a remedy: false when nothing is, whatever strangers
+ * send (gossipd/key_trouble.h).
  */
 bool kring_trouble(const struct kring *k, struct mono now, char *text, size_t cap);
 /* How many keys of the ring stand in the file. */

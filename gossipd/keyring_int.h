@@ -13,7 +13,6 @@
 #define KEYRING_SEEN_FILE "keyring.seen"
 #define SEEN_MAX 64
 #define TEXT_BYTES_MAX 4096		/* of either file: 16 keys, 64 ids */
-#define FROM_BYTES 64
 
 /* Everything secret, in one locked allocation. */
 struct secrets {
@@ -31,10 +30,9 @@ struct kring {
 	bool seen_changed;
 	void (*changed)(void *ctx);
 	void *ctx;
-	/* What could not be opened, in the running minute and the one before. */
-	struct mono window, last;
-	unsigned bad, good;
-	char from[FROM_BYTES];
+	struct key_trouble trouble;
+	uint64_t unread;			/* messages that no key opened, since the log told of a stranger */
+	struct mono stranger_told_at;		/* when it did; 0: never */
 	struct log_limit trouble_limit, write_limit;
 };
 

@@ -38,6 +38,7 @@ gossipd_libgossipshell_a_SOURCES = \
 	gossipd/udp.c gossipd/udp.h gossipd/streams.c gossipd/streams.h gossipd/snapshot.c gossipd/snapshot_read.c \
 	gossipd/snapshot.h \
 	gossipd/keyring.c gossipd/keyring_file.c gossipd/keyring.h gossipd/keyring_int.h \
+	gossipd/key_trouble.c gossipd/key_trouble.h \
 	gossipd/keyquery.c gossipd/keyquery.h gossipd/handlers_key.c \
 	gossipd/log_notices.c gossipd/log_notices.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
 	gossipd/info.c gossipd/info.h gossipd/handlers.c gossipd/handlers.h gossipd/handlers_int.h gossipd/handlers_coord.c \

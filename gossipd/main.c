@@ -228,11 +228,12 @@ on_conflict_lost(void *ctx, struct pool *p, bool copy)
 }
 
 static void
-on_opened(void *ctx, unsigned key)
+on_opened(void *ctx, const struct gaddr *from, unsigned key)
 {
 	struct engine *e = ctx;
 
 	kring_opened(e->keys, key);
+	kring_understood(e->keys, from, clock_mono());
 }
 
 static bool
@@ -244,12 +245,17 @@ is_configured(void *ctx, struct pool *p, uint64_t source)
 }
 
 static void
-on_unreadable(void *ctx, const struct gaddr *from)
+on_unreadable(void *ctx, struct pool *p, const struct gaddr *from, bool dialled)
 {
 	struct engine *e = ctx;
-	char text[NET_TEXT_BYTES];
+	struct mono now = clock_mono();
+	enum key_peer peer = KEY_PEER_STRANGER;
 
-	kring_unreadable(e->keys, net_text(from, text), clock_mono());
+	if (dialled)
+		peer = KEY_PEER_DIALLED;
+	else if (kring_may_judge(e->keys, now) && pool_has_member_at(p, from))
+		peer = KEY_PEER_MEMBER;
+	kring_unreadable(e->keys, from, peer, now);
 }
 
 static void

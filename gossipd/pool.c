@@ -190,7 +190,7 @@ on_opened(void *ctx, const struct gaddr *from, unsigned key)
 	struct pool *p = ctx;
 
 	if (!gaddr_eq(from, &p->conf.self))
-		p->conf.on_opened(p->conf.ctx, key);
+		p->conf.on_opened(p->conf.ctx, from, key);
 }
 
 static void
@@ -198,7 +198,29 @@ on_unreadable(void *ctx, const struct gaddr *from)
 {
 	struct pool *p = ctx;
 
-	p->conf.on_unreadable(p->conf.ctx, from);
+	p->conf.on_unreadable(p->conf.ctx, p, from, false);
+}
+
+static void
+on_unreadable_stream(void *ctx, const struct gaddr *peer, bool dialled)
+{
+	struct pool *p = ctx;
+
+	p->conf.on_unreadable(p->conf.ctx, p, peer, dialled);
+}
+
+bool
+pool_has_member_at(const struct pool *p, const struct gaddr *addr)
+{
+	struct swim_member m;
+	uint32_t cursor = 0;
+
+	if (gaddr_eq(addr, &p->conf.self))
+		return false;
+	while (swim_member_next(p->core, &cursor, &m))
+		if (m.status != MEMBER_LEFT && gaddr_eq(&m.addr, addr))
+			return true;
+	return false;
 }
 
 static const struct udp_events udp_events = {
@@ -298,7 +320,7 @@ open_sockets(struct pool *p)
 		.limits = STREAM_LIMITS_DEFAULT, .timeout = gossip_conf_timing(o, p->conf.kind).stream_timeout,
 		.accept_max = (unsigned)o->streams_max, .per_source_max = (unsigned)o->streams_per_source,
 		.bytes_max = o->stream_memory,
-		.ctx = p, .on_request = on_request, .on_end = on_end, .on_unreadable = on_unreadable,
+		.ctx = p, .on_request = on_request, .on_end = on_end, .on_unreadable = on_unreadable_stream,
 		.is_known = is_known };
 
 	sc.limits.frame = sc.limits.user_state = sc.limits.user_message = (uint32_t)o->stream_bytes_max;

@@ -37,9 +37,10 @@ struct pool_conf {
 	void (*on_user_event)(void *ctx, struct pool *p, const struct swim_user_event *e);
 	void (*on_query)(void *ctx, struct pool *p, const struct swim_query *q);
 	void (*on_response)(void *ctx, struct pool *p, const struct swim_response *r);
-	/* A datagram of another member was opened with this key of the ring; something came that none opens. */
-	void (*on_opened)(void *ctx, unsigned key);
-	void (*on_unreadable)(void *ctx, const struct gaddr *from);
+	/* A datagram of another member was opened with this key of the ring. */
+	void (*on_opened)(void *ctx, const struct gaddr *from, unsigned key);
+	/* Something came that no key opens: in answer to what we dialled, or by itself. */
+	void (*on_unreadable)(void *ctx, struct pool *p, const struct gaddr *from, bool dialled);
 	/* Is this the source (common/net/source.h) of an address that we are told to join? */
 	bool (*is_configured)(void *ctx, struct pool *p, uint64_t source);
 	/* Another node holds our name by majority. */
@@ -65,6 +66,8 @@ enum tv_err pool_query(struct pool *p, const struct swim_ask *ask);
 /* As SWIM_IN_RESPOND. */
 enum tv_err pool_respond(struct pool *p, uint64_t ltime, uint32_t id, struct span payload);
 bool pool_encrypted(const struct pool *p);
+/* Is this where a member is, one that did not leave?  Walks through all members. */
+bool pool_has_member_at(const struct pool *p, const struct gaddr *addr);
 /* Failed writes of the snapshot. */
 uint64_t pool_snapshot_errors(const struct pool *p);
 void pool_udp_stats(const struct pool *p, struct udp_stats *out);

@@ -85,7 +85,7 @@ stream_end(struct stream *st, const struct stream_message *m, enum tv_err why)
 		t->conf.on_end(t->conf.ctx, st->id, m, why);
 	} else if (why != TV_OK) {
 		t->stats.failed++;
-		if (log_allow(&t->limit, "memberlist"))
+		if (why != TV_EAUTH && log_allow(&t->limit, "memberlist"))
 			log_warn("memberlist", "stream from %s dropped: %s", net_text(&st->peer, text),
 			    tv_strerror(why));
 	}
@@ -221,10 +221,12 @@ is_key_error(const struct stream_message *m)
 static void
 note_key(struct stream *st, enum tv_err err)
 {
-	const struct streams_conf *conf = &st->set->conf;
+	struct streams *t = st->set;
 
-	if (err == TV_EAUTH || (err == TV_OK && st->dialled && is_key_error(stream_message(&st->reader))))
-		conf->on_unreadable(conf->ctx, &st->peer);
+	if (err != TV_EAUTH && !(err == TV_OK && st->dialled && is_key_error(stream_message(&st->reader))))
+		return;
+	t->stats.bad_key++;
+	t->conf.on_unreadable(t->conf.ctx, &st->peer, st->dialled);
 }
 
 static void

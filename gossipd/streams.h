@@ -34,11 +34,12 @@ struct streams_conf {
 	/* Is this the source (common/net/source.h) of a member, or of somebody whom we are to join? */
 	bool (*is_known)(void *ctx, uint64_t source);
 	/* What came is not for our keys, or the peer says that of what we sent. */
-	void (*on_unreadable)(void *ctx, const struct gaddr *peer);
+	void (*on_unreadable)(void *ctx, const struct gaddr *peer, bool dialled);
 };
 
 struct streams_stats {
 	uint64_t accepted, dialled, refused, failed;	/* failed: accepted ones that broke a rule or a deadline */
+	uint64_t bad_key;		/* with another key than ours, whoever dialled */
 	uint64_t crowded;		/* ended for the sake of others, because all together were too large */
 	uint64_t evicted;		/* accepted ones that made room for newer ones */
 	unsigned open, unread;		/* unread: accepted ones of which no whole request came yet */

@@ -57,9 +57,10 @@ note_bad(struct udp *u, enum tv_err err)
 
 	if (err == TV_EAUTH) {
 		u->stats.bad_key++;
-		what = envelope_keyed(u->envelope) ? "datagram without our key" : "encrypted datagram";
-		u->events->on_unreadable(u->ctx, &u->from);
-	} else if (err == TV_ECORRUPT) {
+		u->events->on_unreadable(u->ctx, &u->from);	/* logs it */
+		return;
+	}
+	if (err == TV_ECORRUPT) {
 		u->stats.bad_checksum++;
 		what = "datagram with a wrong checksum";
 	} else {

@@ -88,7 +88,8 @@ def drops(nodes):
     datagram's answer came after all, did neither."""
     streams = [line for n in nodes for line in n.log("gossipd").splitlines()
                if " dropped: " in line and "stream from " in line and not line.endswith("unexpected end of input")]
-    return len(streams) + sum(int(n.stats("gossipd")[k]) for n in nodes for k in ("packets_dropped_key", "packets_dropped_format"))
+    return len(streams) + sum(int(n.stats("gossipd")[k]) for n in nodes
+                              for k in ("packets_dropped_key", "packets_dropped_format", "streams_dropped_key"))
 
 
 def pool(net_, clients=1, **kw):

@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 
@@ -163,4 +164,67 @@ def test_who_asks():
                 assert p.returncode == want and ("Permission denied" in p.stdout) == (want == 1), (groups, p)
 
 
-main(test_members_and_keys, test_servers, test_who_asks)
+def random_key(cluster, name):
+    path = os.path.join(cluster.dir, name)
+    with open(path, "w", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+        f.write(base64.b64encode(os.urandom(32)).decode() + "\n")
+    return path
+
+
+def dropped_by_key(node):
+    return sum(int(node.stats("gossipd")[k]) for k in ("packets_dropped_key", "streams_dropped_key"))
+
+
+def stays_well(node, stranger_does, lines=1):
+    """What strangers send is counted, said in one line a minute, and no matter of this node's."""
+    before, old = dropped_by_key(node), node.log("gossipd").count("has another key")
+    stranger_does()
+    wait_for("it is counted", lambda: dropped_by_key(node) > before + 5)
+    checks = status(node)
+    assert all(s == "well" for ls in checks.values() for s, _, _ in ls), checks
+    assert node.stats("keyring")["state"] == "ok", node.stats("keyring")
+    said = [line for line in node.log("gossipd").splitlines() if "has another key" in line]
+    assert len(said) - old <= lines, said
+    assert "keyring export" not in node.log("gossipd") and "dropped: authentication" not in node.log("gossipd")
+    return said
+
+
+def test_strangers():
+    """Another key that tries to join, or random bytes from anywhere: healthy nodes stay well; the one that is wrong says so."""
+    with Cluster("127.60.64") as c:
+        servers = c.servers(3, raftd=CALM)
+        leader = c.formed(servers)
+        for n in servers:
+            wait_well(n)
+        stranger = c.client("x1", 22, leader, cluster_key=random_key(c, "other.key"))
+        said = stays_well(leader, lambda: None)
+        assert len(said) == 1 and "messages dropped since" in said[0], said
+
+        def random_bytes(node):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.bind(("127.60.64.99", 0))
+                for _ in range(200):
+                    s.sendto(os.urandom(120), (node.addr, 8301))
+        stays_well(leader, lambda: random_bytes(leader), lines=0)       # within the same minute
+        other = next(n for n in servers if n is not leader)
+        said = stays_well(other, lambda: random_bytes(other))
+        assert "127.60.64.99 has another key" in said[0], said
+        # The stranger itself is alone: its status says so, and what to do.
+        checks = wait_line(stranger, "keyring", "not well", "messages of no member can be decrypted", "clusterctl info keyring")
+        text = checks["keyring"][0][1]
+        assert leader.addr + ":8301" in text and "clusterctl keyring export" in text and "other.key" in text, text
+        assert stranger.log("gossipd").count("messages of no member can be decrypted") == 1
+        # A lone server is well, too: whoever comes has to have its key.
+        stranger.stop()
+        for n in servers:
+            if n is not leader:
+                n.stop()
+    with Cluster("127.60.65") as c:
+        alone = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([alone])
+        wait_well(alone)
+        c.client("x1", 22, alone, cluster_key=random_key(c, "other.key"))
+        stays_well(alone, lambda: None)
+
+
+main(test_members_and_keys, test_servers, test_strangers, test_who_asks)

@@ -383,6 +383,29 @@ START_TEST(a_disk_that_fails_changes_nothing)
 }
 END_TEST
 
+static struct gaddr
+peer(unsigned last)
+{
+	return (struct gaddr){ .ip = { 127, 0, 0, (uint8_t)last }, .len = 4, .port = 8301 };
+}
+
+static void
+understood(struct kring *k, unsigned last, struct mono now)
+{
+	struct gaddr from = peer(last);
+
+	kring_understood(k, &from, now);
+}
+
+static void
+unread(struct kring *k, unsigned last, enum key_peer kind, struct mono now)
+{
+	struct gaddr from = peer(last);
+
+	kring_unreadable(k, &from, kind, now);
+}
+
+/* This node understands none of its members: it is the one with the wrong key. */
 START_TEST(what_no_key_opens)
 {
 	char id[KEY_ID_TEXT_BYTES];
@@ -391,9 +414,9 @@ START_TEST(what_no_key_opens)
 	write_seed(a, SPAN_NONE);
 	k = start();
 	for (int i = 0; i < 2; i++)
-		kring_unreadable(k, "127.0.0.1:8301", MONO_S(100));
+		unread(k, 1, KEY_PEER_MEMBER, MONO_S(100));
 	ck_assert(!kring_trouble(k, MONO_S(100), text, sizeof(text)));	/* a stray packet */
-	kring_unreadable(k, "127.0.0.7:8301", MONO_S(101));
+	unread(k, 7, KEY_PEER_MEMBER, MONO_S(101));
 	ck_assert(kring_trouble(k, MONO_S(102), text, sizeof(text)));
 	ck_assert_ptr_nonnull(strstr(text, "messages of no member can be decrypted"));
 	ck_assert_ptr_nonnull(strstr(text, "127.0.0.7:8301"));
@@ -401,12 +424,58 @@ START_TEST(what_no_key_opens)
 	ck_assert_ptr_nonnull(strstr(text, "clusterctl keyring export"));
 	ck_assert_ptr_nonnull(strstr(text, scratch_path("cluster.key")));
 	ck_assert_ptr_null(strstr(text, base64(a)));
-	kring_opened(k, 0);
-	ck_assert(kring_trouble(k, MONO_S(102), text, sizeof(text)));
-	ck_assert_ptr_nonnull(strstr(text, "messages of some members cannot be decrypted"));
+	understood(k, 3, MONO_S(102));
+	ck_assert(kring_trouble(k, MONO_S(102), text, sizeof(text)));	/* two against one */
+	ck_assert_ptr_nonnull(strstr(text, "messages of most members cannot be decrypted"));
+	understood(k, 4, MONO_S(102));
+	ck_assert(!kring_trouble(k, MONO_S(102), text, sizeof(text)));
 	ck_assert(!kring_trouble(k, MONO_S(162), text, sizeof(text)));	/* a minute of silence */
-	kring_unreadable(k, "127.0.0.7:8301", MONO_S(200));		/* counts afresh */
+	unread(k, 7, KEY_PEER_MEMBER, MONO_S(200));			/* counts afresh */
 	ck_assert(!kring_trouble(k, MONO_S(200), text, sizeof(text)));
+	unread(k, 7, KEY_PEER_DIALLED, MONO_S(200));			/* that one is no stray packet */
+	ck_assert(kring_trouble(k, MONO_S(200), text, sizeof(text)));
+	kring_free(k);
+}
+END_TEST
+
+/* Whatever strangers send, and whose address they write on it: a node that understands its members is well. */
+START_TEST(strangers_say_nothing_of_us)
+{
+	struct kring *k;
+
+	write_seed(a, SPAN_NONE);
+	k = start();
+	for (unsigned i = 0; i < 2000; i++)
+		unread(k, 1 + i % 250, KEY_PEER_STRANGER, MONO_S(100));
+	ck_assert(!kring_trouble(k, MONO_S(100), text, sizeof(text)));	/* also alone */
+	for (unsigned i = 1; i <= 3; i++)
+		understood(k, i, MONO_S(100));
+	for (unsigned i = 0; i < 30; i++)				/* forged: those three speak to us as well */
+		unread(k, 1 + i % 3, KEY_PEER_MEMBER, MONO_S(101));
+	ck_assert(!kring_trouble(k, MONO_S(101), text, sizeof(text)));
+	for (unsigned i = 50; i < 53; i++)				/* joins that an operator tried in vain */
+		unread(k, i, KEY_PEER_DIALLED, MONO_S(102));
+	ck_assert(!kring_trouble(k, MONO_S(102), text, sizeof(text)));
+	/* In a large pool too, in which more are heard than are remembered. */
+	for (unsigned i = 0; i < 2000; i++) {
+		understood(k, 1 + i % 250, MONO_S(110));
+		unread(k, 1 + i * 7 % 15, KEY_PEER_MEMBER, MONO_S(110));
+	}
+	ck_assert(!kring_trouble(k, MONO_S(110), text, sizeof(text)));
+	kring_free(k);
+}
+END_TEST
+
+START_TEST(strangers_do_not_make_us_search)
+{
+	unsigned judged = 0;
+	struct kring *k;
+
+	write_seed(a, SPAN_NONE);
+	k = start();
+	for (unsigned i = 0; i < 10000; i++)
+		judged += kring_may_judge(k, mono_add(MONO_S(100), MONO_MS(i)));
+	ck_assert_uint_eq(judged, 100);
 	kring_free(k);
 }
 END_TEST
@@ -444,6 +513,8 @@ main(void)
 	tcase_add_test(t, a_ring_has_sixteen_keys);
 	tcase_add_test(t, a_disk_that_fails_changes_nothing);
 	tcase_add_test(t, what_no_key_opens);
+	tcase_add_test(t, strangers_say_nothing_of_us);
+	tcase_add_test(t, strangers_do_not_make_us_search);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
