@@ -51,6 +51,7 @@ struct cluster_conf {
 	/* not in the file */
 	bool have_keys;			/* cluster.key exists, and encryption is not off */
 	bool plaintext_wanted;		/* the file says encryption = "off" */
+	bool server_given;		/* the file says what `server` is: true, or false */
 	char node_id[37];		/* data_dir/node-id, made at the first start */
 };
 

@@ -122,6 +122,14 @@ unknown_key(struct load *l, const struct ucl_node *n, const char *key)
 	return fail(l, n->line, TV_EINVAL, "unknown key \"%s\"", safe);
 }
 
+static void
+note_given(const struct load *l, const char *key)
+{
+	for (size_t i = 0; i < l->opt_count; i++)
+		if (l->opts[i].type == CONF_GIVEN && strcmp(l->opts[i].key, key) == 0)
+			*(bool *)field(&l->opts[i], l->target) = true;
+}
+
 static enum tv_err
 set_option(struct load *l, size_t at, const struct ucl_node *n)
 {
@@ -141,7 +149,10 @@ set_option(struct load *l, size_t at, const struct ucl_node *n)
 		return fail(l, n->line, TV_EPERM, "%s: others can read it here (mode %04o): chmod o-rwx %s; for a "
 		    "reload the daemon's group must be able to read the file", o->key, l->open_mode, l->name);
 	err = ops->read(o, n, field(o, l->target), why, sizeof(why));
-	return err == TV_OK ? TV_OK : fail(l, n->line, err, "%s: %s", o->key, why);
+	if (err != TV_OK)
+		return fail(l, n->line, err, "%s: %s", o->key, why);
+	note_given(l, o->key);
+	return TV_OK;
 }
 
 static bool
@@ -351,7 +362,7 @@ print_option(const struct conf_opt *o, const void *target, const char *name, uns
 {
 	bool unset = conf_value_unset(o, cfield(o, target)), hidden = o->type == CONF_SECRET;
 
-	if (o->type == CONF_REMOVED)
+	if (o->type == CONF_REMOVED || o->type == CONF_GIVEN)
 		return;
 	print_help(o, depth, out);
 	indent(out, depth);

@@ -33,6 +33,7 @@ enum conf_type {
 	CONF_LIST,		/* struct conf_list: strings; default written "[a, b]" or "a" */
 	CONF_TIMES,		/* struct conf_list of "name=10s"; written { name = 10s; "other*" = 1m } */
 	CONF_CHOICE,		/* int: index into `choices` */
+	CONF_GIVEN,		/* bool: the file has the key, whatever its value; a second row for a key */
 	CONF_REMOVED,		/* no field: a key of an earlier version, an error that tells `help`, the remedy */
 };
 

@@ -570,7 +570,7 @@ read_removed(const struct conf_opt *o, const struct ucl_node *n, void *field, ch
 }
 
 static bool
-equal_removed(const void *a, const void *b)
+equal_always(const void *a, const void *b)
 {
 	(void)a;
 	(void)b;
@@ -591,7 +591,8 @@ static const struct conf_value_ops types[] = {
 	[CONF_LIST] = { sizeof(struct conf_list), read_list, print_list, equal_list, free_list },
 	[CONF_TIMES] = { sizeof(struct conf_list), read_times, print_times, equal_list, free_list },
 	[CONF_CHOICE] = { sizeof(int), read_choice, print_choice, equal_choice, NULL },
-	[CONF_REMOVED] = { 0, read_removed, NULL, equal_removed, NULL },
+	[CONF_GIVEN] = { sizeof(bool), NULL, NULL, equal_always, NULL },
+	[CONF_REMOVED] = { 0, read_removed, NULL, equal_always, NULL },
 };
 
 const struct conf_value_ops *

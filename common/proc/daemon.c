@@ -31,6 +31,7 @@
 #include "common/proc/heaptrim.h"
 #include "common/proc/hold.h"
 #include "common/proc/log_drain.h"
+#include "common/proc/past.h"
 #include "common/proc/privdrop.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
@@ -307,6 +308,46 @@ take_hold(const struct daemon_spec *d, const struct privdrop *plan, struct troub
 	return hold_take(&state.hold, plan, c->data_dir, d->name, owner, t->text, sizeof(t->text));
 }
 
+static void
+data_path(const struct daemon_spec *d, char path[4096])
+{
+	snprintf(path, 4096, "%s/%s", d->cluster->data_dir, d->name);
+}
+
+/*
+ * A node that was a server, or encrypted, becomes no less because its configuration was lost.  settle: what it is now
+ * is also written down, since run() will not be reached.
+ */
+static enum tv_err
+check_past(const struct daemon_spec *d, const struct privdrop *plan, bool settle, struct trouble *t)
+{
+	char data[4096];
+	gid_t gid = getegid();
+	enum tv_err err = TV_OK, back = TV_OK;
+
+	data_path(d, data);
+	if (plan->switches)
+		err = privdrop_act_as(plan->uid, plan->gid, t->text, sizeof(t->text));
+	if (err == TV_OK)
+		err = past_check(data, d->cluster, d->conf_dir, t->text, sizeof(t->text));
+	if (err == TV_OK && settle && past_write(data, d->cluster, t->text, sizeof(t->text)) == TV_ESYS)
+		log_warn(d->name, "%s", t->text);
+	if (plan->switches && geteuid() != 0)
+		back = privdrop_act_as(0, gid, t->text, sizeof(t->text));
+	return err != TV_OK ? err : back;
+}
+
+/* It runs: from now on it has been that. */
+static void
+note_past(const struct daemon_spec *d)
+{
+	char data[4096], errbuf[1024];
+
+	data_path(d, data);
+	if (past_write(data, d->cluster, errbuf, sizeof(errbuf)) == TV_ESYS)
+		log_warn(d->name, "%s", errbuf);	/* a full disk is no reason not to run */
+}
+
 static enum tv_err
 prepare(struct daemon_spec *d, struct privdrop *plan, struct trouble *t)
 {
@@ -318,7 +359,7 @@ prepare(struct daemon_spec *d, struct privdrop *plan, struct trouble *t)
 	    (err = privdrop_run_dir(d->cluster->run_dir, e, cap)) != TV_OK ||
 	    (err = cluster_node_id(d->cluster, e, cap)) != TV_OK ||
 	    (err = privdrop_data_dir(plan, d->cluster->data_dir, d->name, e, cap)) != TV_OK ||
-	    (err = take_hold(d, plan, t)) != TV_OK)
+	    (err = take_hold(d, plan, t)) != TV_OK || (err = check_past(d, plan, false, t)) != TV_OK)
 		return err;
 	d->socket_gid = plan->socket_gid;
 	learn_peers(d, plan);
@@ -379,7 +420,7 @@ lock_down(struct daemon_spec *d, const struct privdrop *plan, struct trouble *t)
 	char data[4096];
 	enum tv_err err = privdrop_apply(plan, t->text, sizeof(t->text));
 
-	snprintf(data, sizeof(data), "%s/%s", d->cluster->data_dir, d->name);
+	data_path(d, data);
 	if (err != TV_OK || (err = check_reach(data, t)) != TV_OK)
 		return err;
 	sandbox_path(&policy, data, SANDBOX_WRITE);
@@ -447,6 +488,7 @@ take_over(struct daemon_spec *d, struct buf *report, struct trouble *t)
 {
 	struct cluster_conf cluster;
 	struct daemon_spec fresh = *d;
+	char data[4096];
 	enum tv_err err;
 
 	fresh.cluster = &cluster;
@@ -455,10 +497,14 @@ take_over(struct daemon_spec *d, struct buf *report, struct trouble *t)
 		snprintf(t->text, sizeof(t->text), "out of memory");
 		return TV_ENOMEM;
 	}
+	data_path(d, data);
 	err = load_conf(&fresh, d->cluster, t);
 	if (err == TV_OK) {
-		conf_merge_live(cluster_opts, cluster_opt_count, d->cluster, &cluster, report);
-		conf_merge_live(d->opts, d->opt_count, d->conf, fresh.conf, report);
+		err = past_check(data, &cluster, d->conf_dir, t->text, sizeof(t->text));
+		if (err == TV_OK) {
+			conf_merge_live(cluster_opts, cluster_opt_count, d->cluster, &cluster, report);
+			conf_merge_live(d->opts, d->opt_count, d->conf, fresh.conf, report);
+		}
 		conf_free(d->opts, d->opt_count, fresh.conf);
 		cluster_conf_free(&cluster);
 	}
@@ -609,6 +655,8 @@ serve(struct daemon_spec *d)
 	look_after(d);
 	err = state.folders != NULL ? d->run(d, state.loop) : TV_ENOMEM;
 	state.running = err == TV_OK;
+	if (err == TV_OK)
+		note_past(d);
 	if (err == TV_OK && !state.quitting)
 		ev_run(state.loop, 0);
 	else if (err != TV_OK)
@@ -666,6 +714,15 @@ live(struct daemon_spec *d)
 static int
 not_needed(const struct daemon_spec *d)
 {
+	struct privdrop plan;
+	struct trouble t = { "" };
+
+	/* Without the daemon's user there is no folder of its either. */
+	if (privdrop_plan(d->user, d->socket_group, d->asks_gossipd, &plan, t.text, sizeof(t.text)) == TV_OK &&
+	    check_past(d, &plan, true, &t) != TV_OK) {
+		log_err(d->name, "%s", t.text);
+		return EXIT_FAILED;
+	}
 	log_info(d->name, "nothing to do: %s runs on servers only, and server = true is not in %s/cluster.conf",
 	    d->name, d->conf_dir);
 	notify_status("READY=1", "nothing to do: this node is a client");

@@ -135,19 +135,6 @@ open_dir(struct hold *h, char *errbuf, size_t cap)
 	return TV_ESYS;
 }
 
-/* There and back; to be there for good is privdrop_apply(). */
-static enum tv_err
-act_as(uid_t uid, gid_t gid, char *errbuf, size_t cap)
-{
-	bool back = uid == 0;
-
-	if ((back && seteuid(uid) != 0) || setegid(gid) != 0 || (!back && seteuid(uid) != 0)) {
-		snprintf(errbuf, cap, "cannot change to uid %u: %s", (unsigned)uid, strerror(errno));
-		return TV_ESYS;
-	}
-	return TV_OK;
-}
-
 enum tv_err
 hold_take(struct hold *h, const struct privdrop *plan, const char *data_dir, const char *name, const char *owner,
     char *errbuf, size_t cap)
@@ -163,13 +150,13 @@ hold_take(struct hold *h, const struct privdrop *plan, const char *data_dir, con
 	}
 	snprintf(h->owner, sizeof(h->owner), "%s", owner);
 	if (plan->switches)
-		err = act_as(plan->uid, plan->gid, errbuf, cap);
+		err = privdrop_act_as(plan->uid, plan->gid, errbuf, cap);
 	if (err == TV_OK)
 		err = open_dir(h, errbuf, cap);
 	if (err == TV_OK)
 		err = take_lock(h, errbuf, cap);
 	if (plan->switches && geteuid() != 0)
-		back = act_as(0, gid, errbuf, cap);
+		back = privdrop_act_as(0, gid, errbuf, cap);
 	err = err != TV_OK ? err : back;
 	if (err != TV_OK)
 		hold_release(h);

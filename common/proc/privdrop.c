@@ -142,6 +142,18 @@ can_regain(void)
 }
 
 enum tv_err
+privdrop_act_as(uid_t uid, gid_t gid, char *errbuf, size_t cap)
+{
+	bool back = uid == 0;
+
+	if ((back && seteuid(uid) != 0) || setegid(gid) != 0 || (!back && seteuid(uid) != 0)) {
+		snprintf(errbuf, cap, "cannot change to uid %u: %s", (unsigned)uid, strerror(errno));
+		return TV_ESYS;
+	}
+	return TV_OK;
+}
+
+enum tv_err
 privdrop_apply(const struct privdrop *plan, char *errbuf, size_t cap)
 {
 	if (!plan->switches)

@@ -32,6 +32,11 @@ enum tv_err privdrop_run_dir(const char *dir, char *errbuf, size_t cap);
 /* Makes data_dir/name 0700 for the user; refuses one that belongs to somebody else, or a link. */
 enum tv_err privdrop_data_dir(const struct privdrop *plan, const char *data_dir, const char *name,
     char *errbuf, size_t cap);
+/*
+ * For a moment, as root: acts as this user and group, so that no link in that user's folder can turn root against
+ * another file; uid 0 goes back.  TV_ESYS with a sentence.
+ */
+enum tv_err privdrop_act_as(uid_t uid, gid_t gid, char *errbuf, size_t cap);
 /* Changes groups and user for good, and proves that neither root can be regained. */
 enum tv_err privdrop_apply(const struct privdrop *plan, char *errbuf, size_t cap);
 

@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -252,5 +253,73 @@ def test_run_dir_goes():
         assert n.kv_get("k") == b"v" and n.get("/v1/agent/self", unix=True).status == 200
 
 
+EMPTY = ("node_name", "datacenter", "server", "bind", "retry_join", "cluster_key", "server_key", "server_pub", "encryption")
+
+
+def lost(node, *but):
+    """Of its configuration only where its folders are; returns what it was."""
+    before = dict(node.common)
+    node.set_common(**{k: None for k in EMPTY if k not in but})
+    return before
+
+
+def test_lost_configuration():
+    """A server, or an encrypted node, whose configuration and keys vanished does not start as less, until it is told so."""
+    with Cluster("127.114.10") as c:
+        n = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([n])
+        client = c.client("c1", 2, n)
+        wait_for("the client is in", lambda: client.members().get("n1") == 1)
+        n.kv_put("k", "v")
+        # While they run: a reload of what would be refused at the next start changes nothing.
+        before = lost(n)
+        for d in DAEMONS:
+            n.signal(signal.SIGHUP, d)
+        for d in DAEMONS:
+            in_log(n, "this node was a server", d)
+            assert "; nothing was changed" in n.log(d).splitlines()[-1], n.log(d)[-1000:]
+        n.set_common(**before)
+        for d in DAEMONS:
+            n.signal(signal.SIGHUP, d)
+            in_log(n, "configuration reloaded", d)
+        n.stop()
+        client.stop()
+        lost(n)
+        lost(client)
+        for node, daemons, text in ((n, DAEMONS, "this node was a server, and %s/cluster.conf makes it a client" % n.conf),
+                                    (client, ("gossipd", "rpcd"), "this node used encryption and would now send plaintext")):
+            node.start(*daemons)
+            for d in daemons:
+                node.expect_end(d, 1)
+                line = node.log(d).splitlines()[-1]
+                assert text in line and "%s/%s/past" % (node.data, d) in line and "or empty " + node.data in line, line
+        # The keys are back, the line is not; then the line is, and the keys are not.
+        keys = {k: before[k] for k in ("cluster_key", "server_key", "server_pub", "bind")}
+        for given, text in ((keys, "set server = false there"), ({"server": True}, 'set encryption = "off"')):
+            n.set_common(**dict({k: None for k in EMPTY}, **given))
+            n.start(*DAEMONS)
+            for d in DAEMONS:
+                n.expect_end(d, 1)
+                assert text in n.log(d).splitlines()[-1], n.log(d)[-500:]
+        # Brought back: as before.
+        n.set_common(**before)
+        n.start()
+        c.formed([n])
+        assert n.kv_get("k") == b"v"
+        n.stop()
+        # Told: a client in clear; that it is a client has not to be told again.
+        for given in ({"server": False, "encryption": "off"}, {"encryption": "off"}):
+            n.set_common(**dict({k: None for k in EMPTY}, **given))
+            n.server = False
+            n.start("raftd", "gossipd", "rpcd")
+            n.expect_end("raftd", 0)
+            assert "nothing to do" in n.log("raftd").splitlines()[-1]
+            for d in ("gossipd", "rpcd"):
+                in_log(n, "client; configuration in", d)
+            wait_for("rpcd answers", lambda: n.stats("gossipd"))
+            n.stop("gossipd", "rpcd")
+
+
 main(test_one_data_dir, test_lock_file, test_leader_loses_folder, test_leader_loses_content, test_leader_loses_files,
-     test_leader_gets_another_folder, test_nobody_can_tell, test_others_say_so, test_run_dir_goes)
+     test_leader_gets_another_folder, test_nobody_can_tell, test_others_say_so, test_run_dir_goes,
+     test_lost_configuration)

@@ -1,0 +1,124 @@
+/* What a node has been; see past.h. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/dirs.h"
+#include "common/proc/past.h"
+
+#define PATH_BYTES 4096
+#define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+
+struct past {
+	bool server, encrypted;
+};
+
+static const struct conf_opt past_opts[] = {
+	{ "server", CONF_BOOL, offsetof(struct past, server), "false", NULL, NULL, NULL, CONF_RESTART, NULL },
+	{ "encrypted", CONF_BOOL, offsetof(struct past, encrypted), "false", NULL, NULL, NULL, CONF_RESTART, NULL },
+};
+
+static struct past
+present(const struct cluster_conf *c)
+{
+	return (struct past){ .server = c->server, .encrypted = cluster_seals(c) };
+}
+
+/* TV_ENOENT: nothing is known. */
+static enum tv_err
+load(const char *path, struct past *p, char *errbuf, size_t cap)
+{
+	char why[512];
+	enum tv_err err = conf_load(path, past_opts, NITEMS(past_opts), p, why, sizeof(why));
+
+	if (err != TV_OK && err != TV_ENOENT)
+		snprintf(errbuf, cap, "%s. The file says what this node has been; remove it if cluster.conf is what it "
+		    "should be", why);
+	return err;
+}
+
+static bool
+path_of(const char *data, const char *name, char path[PATH_BYTES])
+{
+	return snprintf(path, PATH_BYTES, "%s/%s", data, name) < PATH_BYTES;
+}
+
+enum tv_err
+past_check(const char *data, const struct cluster_conf *c, const char *conf_dir, char *errbuf, size_t cap)
+{
+	char path[PATH_BYTES];
+	struct past was;
+	enum tv_err err;
+
+	if (!path_of(data, PAST_NAME, path))
+		return TV_OK;		/* a folder of such a name cannot be there */
+	err = load(path, &was, errbuf, cap);
+	if (err != TV_OK)
+		return err == TV_ENOENT ? TV_OK : err;
+	if (was.server && !c->server && !c->server_given) {
+		snprintf(errbuf, cap, "%s: this node was a server, and %s/cluster.conf makes it a client, since server "
+		    "= true is not there. If the configuration was lost, bring it back; if the node is to be a client "
+		    "from now on, set server = false there, or empty %s", path, conf_dir, c->data_dir);
+		return TV_EPERM;
+	}
+	if (was.encrypted && !c->have_keys && !c->plaintext_wanted) {
+		snprintf(errbuf, cap, "%s: this node used encryption and would now send plaintext, since there is no "
+		    "%s. If the key was lost, copy cluster.key from another node; if the node is to send plaintext "
+		    "from now on, set encryption = \"off\" in %s/cluster.conf, or empty %s", path, c->cluster_key,
+		    conf_dir, c->data_dir);
+		return TV_EPERM;
+	}
+	return TV_OK;
+}
+
+/* A new file in its place, on disk before the old one goes. */
+static bool
+replace(const char *data, const char *path, const char *text)
+{
+	char fresh[PATH_BYTES];
+	int fd, dir = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool done;
+
+	if (dir < 0 || !path_of(data, PAST_NAME ".new", fresh)) {
+		if (dir >= 0)
+			close(dir);
+		return false;
+	}
+	fd = openat(dir, PAST_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	done = fd >= 0 && write_all(fd, text, strlen(text)) && fsync(fd) == 0;
+	if (fd >= 0)
+		close(fd);
+	done = done && rename(fresh, path) == 0 && fsync(dir) == 0;
+	close(dir);
+	return done;
+}
+
+enum tv_err
+past_write(const char *data, const struct cluster_conf *c, char *errbuf, size_t cap)
+{
+	struct past was, is = present(c);
+	char path[PATH_BYTES], text[256], why[1024];
+	bool known;
+
+	if (access(data, F_OK) != 0)
+		return TV_ENOENT;
+	if (!path_of(data, PAST_NAME, path)) {
+		snprintf(errbuf, cap, "%.256s...: the path is too long", data);
+		return TV_ESYS;
+	}
+	known = load(path, &was, why, sizeof(why)) == TV_OK;
+	/* encryption = "off" does not make the keys forgotten that gossipd keeps: it has to stay. */
+	is.encrypted = is.encrypted || (known && was.encrypted);
+	if (known && was.server == is.server && was.encrypted == is.encrypted)
+		return TV_OK;
+	snprintf(text, sizeof(text), "# What this node has been; what it must be told to cease to be: cluster.conf(5)\n"
+	    "server = %s\nencrypted = %s\n", is.server ? "true" : "false", is.encrypted ? "true" : "false");
+	if (replace(data, path, text))
+		return TV_OK;
+	snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
+	return TV_ESYS;
+}
