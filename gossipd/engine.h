@@ -41,6 +41,8 @@ struct engine {
 	bool leaving;
 	unsigned left;				/* bit per pool */
 	ev_timer quit;
+	ev_timer lost;			/* after a vote on our name */
+	char state_dir[4096];		/* data_dir/gossipd */
 };
 
 /* Begins to leave all pools; pool_conf.on_left follows for each.  TV_EEXIST: it has begun. */

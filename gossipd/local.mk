@@ -20,7 +20,8 @@ GOSSIPCORE_LIBS = gossipd/libgossipcore.a common/libtvcore.a $(SODIUM_LIBS) $(NE
 # The protocols: SWIM with Lifeguard, and Serf's layer.
 gossipd_libgossipcore_a_SOURCES += \
 	gossipd/core/swim.c gossipd/core/base.c gossipd/core/swim.h gossipd/core/state.h gossipd/core/swim/out.c gossipd/core/swim/preset.c \
-	gossipd/core/swim/table.c gossipd/core/swim/table.h gossipd/core/swim/intern.c gossipd/core/swim/intern.h \
+	gossipd/core/swim/table.c gossipd/core/swim/table.h gossipd/core/swim/twins.c gossipd/core/swim/twins.h \
+	gossipd/core/swim/intern.c gossipd/core/swim/intern.h \
 	gossipd/core/swim/scale.c gossipd/core/swim/scale.h \
 	gossipd/core/swim/member.c gossipd/core/swim/suspect.c gossipd/core/swim/accuser_credit.c gossipd/core/swim/probe.c gossipd/core/swim/local_health.c \
 	gossipd/core/coord/coord.c gossipd/core/coord/coord.h gossipd/core/swim/place.c \
@@ -39,6 +40,7 @@ gossipd_libgossipshell_a_SOURCES = \
 	gossipd/snapshot.h \
 	gossipd/keyring.c gossipd/keyring_file.c gossipd/keyring.h gossipd/keyring_int.h \
 	gossipd/key_trouble.c gossipd/key_trouble.h \
+	gossipd/conflict_pause.c gossipd/conflict_pause.h \
 	gossipd/keyquery.c gossipd/keyquery.h gossipd/handlers_key.c \
 	gossipd/log_notices.c gossipd/log_notices.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
 	gossipd/info.c gossipd/info.h gossipd/handlers.c gossipd/handlers.h gossipd/handlers_int.h gossipd/handlers_coord.c \

@@ -2,11 +2,13 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "gossipd/log_notices.h"
 #include "gossipd/net.h"
 
 #define NAME_TEXT_BYTES (NODE_NAME_BYTES_MAX * 4 + 1)
+#define SPELLED_BYTES (NAME_TEXT_BYTES + 64)
 
 void
 log_event(const struct swim_event *ev)
@@ -95,22 +97,35 @@ log_stream_only(const struct swim_notice *n, const char *name)
 	log_warn("memberlist", "%s answers over TCP but not over UDP: is UDP blocked between the nodes?", name);
 }
 
+/* How the rival spells the name, for the end of its address: empty when as we know it. */
+static const char *
+spelled(const struct swim_notice *n, char text[SPELLED_BYTES])
+{
+	char other[NAME_TEXT_BYTES];
+
+	text[0] = '\0';
+	if (n->other.len > 0)
+		snprintf(text, SPELLED_BYTES, " (as %s: names are compared without case)",
+		    log_safe(n->other, other, sizeof(other)));
+	return text;
+}
+
 static void
 log_conflict(const struct swim_notice *n, const char *name)
 {
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
 
-	log_err("memberlist", "Name conflict: %s is at %s, and claimed by %s: the latter needs another node_name", name,
-	    net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+	log_err("memberlist", "Name conflict: %s is at %s, and claimed by %s%s: the latter needs another node_name",
+	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs), spelled(n, other));
 }
 
 static void
 log_self_conflict(const struct swim_notice *n, const char *name)
 {
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
 
-	log_err("memberlist", "Name conflict: our own name %s (%s) is claimed by %s too: the members decide",
-	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+	log_err("memberlist", "Name conflict: our own name %s (%s) is claimed by %s%s too: the members decide",
+	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs), spelled(n, other));
 }
 
 static void
@@ -183,30 +198,31 @@ log_self_moved(const struct swim_notice *n, const char *name)
 static void
 log_name_kept(const struct swim_notice *n, const char *name)
 {
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
 
-	log_warn("serf", "Majority in name conflict resolution: %" PRIu64 " members know %s at %s, not at %s: give "
-	    "that node another node_name", n->number, name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+	log_warn("serf", "Majority in name conflict resolution: %" PRIu64 " members know %s at %s, not at %s%s: give "
+	    "that node another node_name", n->number, name, net_text(&n->addr, ours),
+	    net_text(&n->other_addr, theirs), spelled(n, other));
 }
 
 static void
 log_name_lost(const struct swim_notice *n, const char *name)
 {
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
 
 	log_err("serf", "Minority in name conflict resolution: %" PRIu64 " members do not know %s at %s; claimed by "
-	    "%s: this node needs another node_name", n->number, name, net_text(&n->addr, ours),
-	    net_text(&n->other_addr, theirs));
+	    "%s%s: this node needs another node_name", n->number, name, net_text(&n->addr, ours),
+	    net_text(&n->other_addr, theirs), spelled(n, other));
 }
 
 static void
 log_name_open(const struct swim_notice *n, const char *name)
 {
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
 
-	log_err("serf", "Name conflict not resolved: %" PRIu64 " members voted on whether %s is at %s or at %s; "
+	log_err("serf", "Name conflict not resolved: %" PRIu64 " members voted on whether %s is at %s or at %s%s; "
 	    "staying, and voting again when it is next claimed", n->number, name, net_text(&n->addr, ours),
-	    net_text(&n->other_addr, theirs));
+	    net_text(&n->other_addr, theirs), spelled(n, other));
 }
 
 static void (*const sayers[SWIM_NOTICES])(const struct swim_notice *, const char *) = {

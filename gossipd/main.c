@@ -18,6 +18,7 @@
 #include "common/net/chan.h"
 #include "common/proc/daemon.h"
 #include "common/proc/privdrop.h"
+#include "gossipd/conflict_pause.h"
 #include "gossipd/handlers.h"
 #include "gossipd/join.h"
 #include "gossipd/keyquery.h"
@@ -207,12 +208,50 @@ on_response(void *ctx, struct pool *p, const struct swim_response *r)
 		handlers_key_response(e->handlers, p, r);
 }
 
-/* Two nodes that answer to one name are worse than one node less; systemd's restart asks the pool again. */
-static void
-on_conflict_lost(void *ctx, struct pool *p, bool copy)
-{
-	const struct cluster_conf *c = ((struct engine *)ctx)->cluster;
+static void close_all(struct engine *e);
 
+static void
+on_pause_over(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)loop;
+	(void)w;
+	(void)revents;
+	daemon_quit(1);
+}
+
+/* Out of the pools, and of the reach of clients, before the pause: two nodes of one name are worse than one less. */
+static void
+on_name_lost(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct engine *e = w->data;
+	unsigned count;
+	struct mono pause = conflict_pause(e->state_dir, clock_wall_ns(), &count);
+	char text[64];
+
+	(void)revents;
+	close_all(e);
+	if (pause.ns > 0) {
+		log_warn("serf", "the name was lost %u times in succession: ending in %lld s, so that a start after "
+		    "that asks the pool again; once it is free, systemctl restart gossipd asks at once", count,
+		    (long long)(mono_ms(pause) / 1000));
+		snprintf(text, sizeof(text), "name conflict: out of the pool for %lld s",
+		    (long long)(mono_ms(pause) / 1000));
+		daemon_ready(text);
+	}
+	ev_timer_init(w, on_pause_over, mono_seconds(pause), 0.);
+	ev_timer_start(loop, w);
+}
+
+static void
+on_conflict_lost(void *ctx, struct pool *p, struct span name, bool copy)
+{
+	struct engine *e = ctx;
+	const struct cluster_conf *c = e->cluster;
+	char other[4 * NODE_NAME_BYTES_MAX + 64] = "", safe[4 * NODE_NAME_BYTES_MAX + 1];
+
+	if (name.len > 0)
+		snprintf(other, sizeof(other), " (as %s: names are compared without case)",
+		    log_safe(name, safe, sizeof(safe)));
 	if (copy)
 		log_err("serf", "another node of the %s pool has our name %s and our node id %s, and answers: stopping "
 		    "without leaving. Was the data directory, or the machine's image, copied? Stop the daemons here, "
@@ -220,11 +259,11 @@ on_conflict_lost(void *ctx, struct pool *p, bool copy)
 		    engine_pool_name(pool_kind(p)),
 		    c->node_name, c->node_id);
 	else
-		log_err("serf", "most of the %s pool knows another node by our name %s: stopping without leaving. Give "
-		    "this node another node_name; if it replaces the other one, start it once that one is shown as "
-		    "failed or left",
-		    engine_pool_name(pool_kind(p)), c->node_name);
-	daemon_quit(1);
+		log_err("serf", "most of the %s pool knows another node by our name %s%s: stopping without leaving. "
+		    "Give this node another node_name; if it replaces the other one, start it once that one is shown "
+		    "as failed or left", engine_pool_name(pool_kind(p)), c->node_name, other);
+	/* Not here: the pool is in the middle of its output.  The other pool may have lost the name as well. */
+	ev_timer_start(e->loop, &e->lost);
 }
 
 static void
@@ -315,11 +354,11 @@ on_keys(void *ctx)
 static enum tv_err
 open_keys(struct engine *e)
 {
-	char dir[4096], errbuf[8192];
+	char errbuf[8192];
 	enum tv_err err;
 
-	snprintf(dir, sizeof(dir), "%s/gossipd", e->cluster->data_dir);
-	err = kring_open(e->keys, dir, e->cluster->plaintext_wanted, errbuf, sizeof(errbuf));
+	snprintf(e->state_dir, sizeof(e->state_dir), "%s/gossipd", e->cluster->data_dir);
+	err = kring_open(e->keys, e->state_dir, e->cluster->plaintext_wanted, errbuf, sizeof(errbuf));
 	if (err != TV_OK)
 		log_err("keyring", "%s", errbuf);
 	return err;
@@ -334,6 +373,8 @@ run(struct daemon_spec *d, struct ev_loop *loop)
 	e->loop = loop;
 	resolver_run(e->resolver, loop);
 	ev_timer_init(&e->quit, on_quit, QUIT_AFTER, 0.);
+	ev_timer_init(&e->lost, on_name_lost, 0., 0.);
+	e->lost.data = e;
 	err = open_keys(e);
 	if (err == TV_OK)
 		err = first_tags(e);
@@ -354,8 +395,10 @@ run(struct daemon_spec *d, struct ev_loop *loop)
 static void
 close_all(struct engine *e)
 {
-	if (e->loop != NULL)
+	if (e->loop != NULL) {
 		ev_timer_stop(e->loop, &e->quit);
+		ev_timer_stop(e->loop, &e->lost);
+	}
 	handlers_free(e->handlers);
 	joiner_free(e->joiner);
 	resolver_free(e->resolver);

@@ -108,7 +108,7 @@ carry_out(struct pool *p, const struct swim_output *out)
 	if (out->left)
 		p->conf.on_left(p->conf.ctx, p);
 	if (out->conflict_lost)
-		p->conf.on_conflict_lost(p->conf.ctx, p, out->conflict_copy);
+		p->conf.on_conflict_lost(p->conf.ctx, p, out->conflict_name, out->conflict_copy);
 }
 
 /* Answering feeds the core, and what it lent is gone: so the queries are copied first. */

@@ -43,8 +43,8 @@ struct pool_conf {
 	void (*on_unreadable)(void *ctx, struct pool *p, const struct gaddr *from, bool dialled);
 	/* Is this the source (common/net/source.h) of an address that we are told to join? */
 	bool (*is_configured)(void *ctx, struct pool *p, uint64_t source);
-	/* Another node holds our name by majority. */
-	void (*on_conflict_lost)(void *ctx, struct pool *p, bool copy);
+	/* Another node holds our name by majority; name: when it spells it otherwise; copy: it has our node id. */
+	void (*on_conflict_lost)(void *ctx, struct pool *p, struct span name, bool copy);
 };
 
 /* NULL with a log line.  *found: who was there before the last stop; the caller frees it. */

@@ -22,6 +22,7 @@
  *   answer.c     answers to queries, of ours and relayed for others
  *   ask.c        queries of our own: asking, collecting answers
  *   filter.c     does a query mean us
+ *   twins.c      names of ours that differ only by case
  *   conflict.c   the vote on our own name
  *   moved.c      one node id at two addresses: moved, or copied
  */
@@ -35,6 +36,7 @@
 #include "gossipd/core/serf/ring.h"
 #include "gossipd/core/swim.h"
 #include "gossipd/core/swim/broadcast.h"
+#include "gossipd/core/swim/twins.h"
 #include "gossipd/core/wire/serfwire.h"
 
 /* Queues in the order in which a packet is filled. */
@@ -156,23 +158,29 @@ struct answerers {
 #define ANSWER_ACK 1u
 #define ANSWER_DATA 2u
 
+/* What a query of conflict.c asks: where our name is known; where the rival's other spelling of it is. */
+enum vote { VOTE_NONE, VOTE_NAME, VOTE_TWIN };
+
 /* A query of our own that collects answers. */
 struct asked {
 	struct asked *next;
 	uint64_t ltime, token;
 	uint32_t id;
 	unsigned wanted;		/* what makes a member's answer complete */
-	bool vote;			/* asked by conflict.c: nobody else is told */
+	enum vote vote;			/* asked by conflict.c: nobody else is told */
 	struct mono deadline;
 	struct answerers from;
 };
 
 /* The vote on our own name. */
 struct conflict {
-	bool running;
+	unsigned open;			/* queries that run: one, or two while the rival spells the name otherwise */
 	struct gaddr rival;		/* who claims it */
+	uint8_t rival_name[NODE_NAME_BYTES_MAX];
+	size_t rival_name_len;		/* 0: spelled as ours */
 	bool copy;			/* with our node id, and both answer */
 	uint32_t ours, theirs, unknown;	/* answers: our address, another one, no such name */
+	uint32_t twins;			/* answers: the rival by its own spelling, at its address */
 	struct mono again;		/* no vote begins before */
 };
 
@@ -213,7 +221,7 @@ struct swim_delegate {
 	enum tv_err (*state_merge)(struct swim *s, struct span state, bool ignore_old);
 	bool (*make_room)(struct swim *s);
 	void (*introduce)(struct swim *s);		/* intent_send_join() */
-	void (*name_claimed)(struct swim *s, const struct gaddr *rival, bool copy);
+	void (*name_claimed)(struct swim *s, struct span name, const struct gaddr *rival, bool copy);
 	bool (*moved)(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr);
 	void (*acked)(struct swim *s, uint32_t seq);
 	void (*echoed)(struct swim *s, uint32_t seq);
@@ -227,6 +235,7 @@ struct swim {
 	struct mono now;
 	struct rng rng;
 	struct table table;
+	struct twins twins;
 	struct node *self;
 	struct bqueue queues[QUEUES];
 	struct mono timers[TIMERS];
@@ -314,8 +323,8 @@ enum tv_err swim_change_meta(struct swim *s, const struct swim_input *in);
 void swim_outdo(struct swim *s, uint32_t incarnation);
 /* The member lives at another address now, as the message says: taken over, whatever its incarnation. */
 void swim_take_move(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr);
-/* n is claimed at another address.  copy: with its node id. */
-void member_conflict(struct swim *s, struct node *n, const struct gaddr *claimed, bool copy);
+/* n is claimed at another address, by this name, which may differ by case.  copy: with its node id. */
+void member_conflict(struct swim *s, struct node *n, struct span name, const struct gaddr *claimed, bool copy);
 /* Overrules what was said about us with incarnation `accused`. */
 void swim_refute(struct swim *s, uint32_t accused);
 /* SWIM forgets the member; the record goes too unless Serf still shows it. */
@@ -486,8 +495,8 @@ enum tv_err answer_on_relay(struct swim *s, const struct gaddr *from, struct spa
 
 /* -- ask.c -- */
 enum tv_err ask_query(struct swim *s, const struct swim_input *in);
-/* The same without a check of the name; vote: for conflict.c. */
-enum tv_err ask_start(struct swim *s, const struct swim_ask *q, bool vote);
+/* The same without a check of the name; a vote: for conflict.c. */
+enum tv_err ask_start(struct swim *s, const struct swim_ask *q, enum vote vote);
 enum tv_err ask_on_response(struct swim *s, const struct gaddr *from, struct span message);
 /* An ack or answer to what may be a query of ours. */
 void ask_take(struct swim *s, const struct serf_query_response *m);
@@ -499,12 +508,12 @@ void ask_done(struct swim *s);
 bool filter_pass(struct swim *s, struct span filters);
 
 /* -- conflict.c -- */
-/* Somebody at `rival` goes by our name; copy: and by our node id. */
-void conflict_claimed(struct swim *s, const struct gaddr *rival, bool copy);
-/* Somebody there asks the pool whose our name is. */
-void conflict_heard(struct swim *s, const struct gaddr *rival);
-/* An answer to the vote; and its end. */
-void conflict_vote(struct swim *s, struct span payload);
+/* A node at `rival` goes by our name, or by this other spelling of it; copy: and by our node id. */
+void conflict_claimed(struct swim *s, struct span name, const struct gaddr *rival, bool copy);
+/* A node there, which calls itself so, asks the pool whose our name is. */
+void conflict_heard(struct swim *s, struct span name, const struct gaddr *rival);
+/* An answer to one of the queries of the vote; and the end of one. */
+void conflict_vote(struct swim *s, enum vote vote, struct span payload);
 void conflict_decide(struct swim *s);
 /* Answers the `_serf_conflict` of another into b; false: we are the one in question, and say nothing. */
 bool conflict_answer(struct swim *s, struct span name, struct buf *b);

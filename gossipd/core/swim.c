@@ -255,7 +255,7 @@ add_self(struct swim *s)
 	node_move(n, NODE_ALIVE, s->now);
 	serf_set_status(s, n, MEMBER_ALIVE);
 	swim_announce(s);
-	return TV_OK;
+	return serf_meta_is_ours(s->opt.meta) ? twins_claim(&s->twins, &s->table, n) : TV_OK;
 }
 
 /* Periodic work starts at a random point of its period, so that pools do not beat in step. */
@@ -323,6 +323,7 @@ swim_free(struct swim *s)
 		return;
 	for (int q = 0; q < QUEUES; q++)
 		bqueue_done(&s->queues[q]);
+	twins_done(&s->twins);
 	table_done(&s->table);
 	intents_done(&s->intents);
 	relay_done(s);

@@ -254,6 +254,7 @@ enum swim_notice_type {
 	SWIM_NOTICE_SUSPECTED,		/* name: who accuses us; we refute */
 	SWIM_NOTICE_DEAD,		/* name: declared dead by us; number: confirmations */
 	SWIM_NOTICE_STREAM_ONLY,	/* name: answers streams but no datagrams */
+	/* In these two and the three NAME_ ones below, other: how other_addr spells the name; empty: the same. */
 	SWIM_NOTICE_CONFLICT,		/* name: claimed by addr and other_addr */
 	SWIM_NOTICE_SELF_CONFLICT,	/* our own name is claimed by other_addr */
 	SWIM_NOTICE_REFUSED,		/* addr: exchange refused; text: why */
@@ -301,6 +302,7 @@ struct swim_output {
 	bool left;			/* the leave is complete: close */
 	bool conflict_lost;		/* most members know another node by our name: stop without leaving */
 	bool conflict_copy;		/* and it has our node id */
+	struct span conflict_name;	/* how it spells our name; empty: as we do */
 	struct mono deadline;
 };
 

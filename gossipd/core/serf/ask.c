@@ -101,15 +101,16 @@ static bool
 finish(struct swim *s, struct asked **at)
 {
 	struct asked *q = *at;
+	struct swim_response done = { .token = q->token, .kind = SWIM_RESPONSE_DONE };
 
-	if (!q->vote && !out_response(s, &(struct swim_response){ .token = q->token, .kind = SWIM_RESPONSE_DONE })) {
+	if (q->vote == VOTE_NONE && !out_response(s, &done)) {
 		q->deadline = mono_add(s->now, s->opt.timing.gossip_interval);
 		return false;
 	}
 	*at = q->next;
 	s->queries.asked_count--;
 	free(q->from.items);
-	if (q->vote)
+	if (q->vote != VOTE_NONE)
 		conflict_decide(s);
 	free(q);
 	return true;
@@ -175,8 +176,8 @@ ask_take(struct swim *s, const struct serf_query_response *m)
 		return;
 	}
 	s->stats.answers_taken++;
-	if (q->vote)
-		conflict_vote(s, m->payload);
+	if (q->vote != VOTE_NONE)
+		conflict_vote(s, q->vote, m->payload);
 	else
 		(void)out_response(s, &(struct swim_response){ .token = q->token, .from = m->from,
 			.payload = m->payload, .kind = what == ANSWER_ACK ? SWIM_RESPONSE_ACK : SWIM_RESPONSE_DATA });
@@ -234,7 +235,8 @@ wanted(const struct swim_ask *q)
 }
 
 static enum tv_err
-collect(struct swim *s, const struct swim_ask *q, const struct serf_query *m, struct mono timeout, bool vote)
+collect(struct swim *s, const struct swim_ask *q, const struct serf_query *m, struct mono timeout,
+    enum vote vote)
 {
 	struct asked *a;
 
@@ -248,7 +250,7 @@ collect(struct swim *s, const struct swim_ask *q, const struct serf_query *m, st
 	s->queries.asked = a;
 	s->queries.asked_count++;
 	timer_pull(s, TIMER_ASK, a->deadline);
-	if (vote)
+	if (vote != VOTE_NONE)
 		(void)note_answer(s, a, s->opt.name, ANSWER_DATA);	/* the one in question does not vote */
 	return TV_OK;
 }
@@ -266,7 +268,7 @@ uncollect(struct swim *s)
 
 /* The message is complete but for its filters. */
 static enum tv_err
-send_query(struct swim *s, const struct swim_ask *q, const struct serf_query *m, bool vote)
+send_query(struct swim *s, const struct swim_ask *q, const struct serf_query *m, enum vote vote)
 {
 	enum tv_err err;
 
@@ -288,7 +290,7 @@ send_query(struct swim *s, const struct swim_ask *q, const struct serf_query *m,
 }
 
 enum tv_err
-ask_start(struct swim *s, const struct swim_ask *q, bool vote)
+ask_start(struct swim *s, const struct swim_ask *q, enum vote vote)
 {
 	struct buf filters = BUF_INIT(SWIM_QUERY_BYTES_MAX);
 	struct serf_query m = { .ltime = s->query_clock.time, .id = (uint32_t)(rng_u64(&s->rng) >> 33),
@@ -324,5 +326,5 @@ name_ok(const struct swim_ask *q)
 enum tv_err
 ask_query(struct swim *s, const struct swim_input *in)
 {
-	return name_ok(in->ask) ? ask_start(s, in->ask, false) : TV_EINVAL;
+	return name_ok(in->ask) ? ask_start(s, in->ask, VOTE_NONE) : TV_EINVAL;
 }

@@ -16,44 +16,90 @@
 
 static const char query_name[] = "_serf_conflict";
 
-void
-conflict_claimed(struct swim *s, const struct gaddr *rival, bool copy)
+static struct span
+rival_name(const struct conflict *c)
 {
-	struct swim_ask q = { .name = span_str(query_name), .payload = s->opt.name };
+	return span_of(c->rival_name, c->rival_name_len);
+}
+
+static void
+begin_vote(struct swim *s, struct span name, enum vote vote)
+{
+	struct swim_ask q = { .name = span_str(query_name), .payload = name };
+
+	s->conflict.open++;	/* first: alone in the pool, it is over at once */
+	if (ask_start(s, &q, vote) != TV_OK)
+		s->conflict.open--;
+}
+
+/*
+ * A rival with another spelling.  Members that follow our rule know one of the two, and those that follow Serf's rule
+ * know both.  So both spellings are asked for: an answer to one is a vote for it, and the votes of those that know both
+ * cancel each other.
+ */
+void
+conflict_claimed(struct swim *s, struct span name, const struct gaddr *rival, bool copy)
+{
 	struct conflict *c = &s->conflict;
 
-	if (c->running || leave_begun(s) || mono_before(s->now, c->again))
+	if (c->open > 0 || leave_begun(s) || mono_before(s->now, c->again))
 		return;
-	*c = (struct conflict){ .running = true, .rival = *rival, .copy = copy };
-	if (ask_start(s, &q, true) != TV_OK)
-		*c = (struct conflict){ .again = mono_add(s->now, PAUSE) };
+	*c = (struct conflict){ .rival = *rival, .copy = copy, .again = mono_add(s->now, PAUSE) };
+	if (name.len > 0 && name.len <= sizeof(c->rival_name)) {
+		memcpy(c->rival_name, name.p, name.len);
+		c->rival_name_len = name.len;
+		begin_vote(s, name, VOTE_TWIN);
+	}
+	begin_vote(s, s->opt.name, VOTE_NAME);
 }
 
 /* Others do not pass on what a second owner of a name says, so this may be all that the first one hears of it. */
 void
-conflict_heard(struct swim *s, const struct gaddr *rival)
+conflict_heard(struct swim *s, struct span name, const struct gaddr *rival)
 {
 	s->stats.conflicts++;
 	out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SELF_CONFLICT, .name = s->opt.name,
-		.addr = s->opt.self, .other_addr = *rival });
+		.other = span_eq(name, s->opt.name) ? SPAN_NONE : name, .addr = s->opt.self, .other_addr = *rival });
+}
+
+/* The rival by its own spelling, and not another node of that spelling, as one of Serf's agents may be. */
+static bool
+is_rival(const struct conflict *c, const struct serf_member *m)
+{
+	return (m->status == MEMBER_ALIVE || m->status == MEMBER_LEAVING) && m->port == c->rival.port &&
+	    wire_addr_same(m->addr, span_of(c->rival.ip, c->rival.len));
 }
 
 void
-conflict_vote(struct swim *s, struct span payload)
+conflict_vote(struct swim *s, enum vote vote, struct span payload)
 {
 	struct span self = span_of(s->opt.self.ip, s->opt.self.len);
+	struct conflict *c = &s->conflict;
 	struct serf_member m;
 	enum tv_err err;
 
 	if (payload.len < 2 || payload.p[0] != SERF_CONFLICT_RESPONSE)
 		return;
 	err = serf_get_conflict(span_of(payload.p + 1, payload.len - 1), &s->out.arena, &m);
-	if (err == TV_ENOENT)
-		s->conflict.unknown++;
+	if (vote == VOTE_TWIN)
+		c->twins += err == TV_OK && is_rival(c, &m);
+	else if (err == TV_ENOENT)
+		c->unknown++;
 	else if (err == TV_OK && wire_addr_same(m.addr, self) && m.port == s->opt.self.port)
-		s->conflict.ours++;
+		c->ours++;
 	else if (err == TV_OK)
-		s->conflict.theirs++;
+		c->theirs++;
+}
+
+static void
+lose(struct swim *s, struct swim_notice *n, uint32_t against)
+{
+	n->type = SWIM_NOTICE_NAME_LOST;
+	n->number = against;
+	n->number2 = s->conflict.copy;
+	s->out.view.conflict_lost = true;
+	s->out.view.conflict_copy = s->conflict.copy;
+	s->out.view.conflict_name = arena_copy(&s->out.arena, n->other);
 }
 
 void
@@ -62,23 +108,22 @@ conflict_decide(struct swim *s)
 	struct conflict *c = &s->conflict;
 	uint32_t others = s->status_count[MEMBER_ALIVE] - (s->self->status == MEMBER_ALIVE);
 	uint64_t votes = (uint64_t)c->ours + c->theirs + c->unknown;
-	struct swim_notice n = { .type = SWIM_NOTICE_NAME_OPEN, .name = s->opt.name, .addr = s->opt.self,
-		.other_addr = c->rival, .number = votes };
+	uint32_t theirs = c->rival_name_len > 0 ? c->twins : c->theirs;		/* one member, one voice */
+	struct swim_notice n = { .type = SWIM_NOTICE_NAME_OPEN, .name = s->opt.name, .other = rival_name(c),
+		.addr = s->opt.self, .other_addr = c->rival, .number = votes };
 
+	if (--c->open > 0)
+		return;
+	c->again = mono_add(s->now, PAUSE);
 	if (leave_begun(s))
 		return;
-	if (c->theirs > c->ours && votes * 2 >= others) {
-		n.type = SWIM_NOTICE_NAME_LOST;
-		n.number = c->theirs;
-		n.number2 = c->copy;
-		s->out.view.conflict_lost = true;
-		s->out.view.conflict_copy = c->copy;
-	} else if (c->ours > c->theirs) {
+	if (theirs > c->ours && votes * 2 >= others) {
+		lose(s, &n, theirs);
+	} else if (c->ours > theirs) {
 		n.type = SWIM_NOTICE_NAME_KEPT;
 		n.number = c->ours;
 	}
 	out_notice(s, &n);
-	*c = (struct conflict){ .again = mono_add(s->now, PAUSE) };
 }
 
 /* The tags as a bare map; a member of the oldest kind has only a role. */

@@ -175,7 +175,7 @@ conclude(struct swim *s, struct moved *c)
 	if (!valid || c->verdict == STAYS)
 		return false;
 	if (c->verdict == COPIED) {
-		member_conflict(s, c->node, is_ours(s, c) ? &c->former : &c->claimed, true);
+		member_conflict(s, c->node, node_name(c->node), is_ours(s, c) ? &c->former : &c->claimed, true);
 	} else if (is_ours(s, c)) {
 		tell(s, c);
 		swim_outdo(s, c->incarnation);

@@ -109,8 +109,9 @@ on_conflict(struct swim *s, const struct heard_query *q, const struct serf_query
 {
 	struct buf b = BUF_INIT(2 * SWIM_QUERY_BYTES_MAX);
 
-	if (span_eq(m->payload, s->opt.name) && span_eq(m->source_node, s->opt.name) && !q->ours)
-		conflict_heard(s, &q->to);
+	/* From a node that spells it otherwise: Serf's agents ask for their own names only. */
+	if (span_eq(m->payload, s->opt.name) && span_eq_nocase(m->source_node, s->opt.name) && !q->ours)
+		conflict_heard(s, m->source_node, &q->to);
 	if (conflict_answer(s, m->payload, &b) && !b.failed)
 		(void)answer_send(s, q, 0, buf_span(&b), true);	/* one that is too long is not sent */
 	buf_done(&b);

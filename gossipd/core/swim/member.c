@@ -115,6 +115,37 @@ swim_outdo(struct swim *s, uint32_t incarnation)
 	swim_announce(s);
 }
 
+static bool
+is_living(const struct node *n)
+{
+	return n->state == NODE_ALIVE || n->state == NODE_SUSPECT;
+}
+
+/* A member that was found to be alive: if it is one of ours, its name is taken, in any spelling. */
+static void
+note_ours(struct swim *s, struct node *n)
+{
+	if (serf_meta_is_ours(node_meta(n)) && twins_claim(&s->twins, &s->table, n) != TV_OK)
+		s->stats.no_memory++;
+}
+
+/*
+ * A living member of ours whose name differs only by case from that of this message, which is from one of ours as
+ * well, and is news: NULL when there is none.  At the same address it is no other node, but one that was renamed.
+ */
+static struct node *
+twin_of(const struct swim *s, const struct node *n, const struct wire_alive *a, const struct gaddr *addr)
+{
+	struct node *twin = twins_find(&s->twins, &s->table, a->node);
+
+	if (twin == NULL || twin == n || !is_living(twin) || gaddr_eq(node_addr(twin), addr))
+		return NULL;
+	if (!serf_meta_is_ours(a->meta) || !serf_meta_is_ours(node_meta(twin)))
+		return NULL;
+	/* Two that live already, as an update of one: who may stay is not decided by news. */
+	return n != NULL && node_listed(&s->table, n) && is_living(n) && serf_meta_is_ours(node_meta(n)) ? NULL : twin;
+}
+
 enum tv_err
 swim_change_meta(struct swim *s, const struct swim_input *in)
 {
@@ -128,6 +159,7 @@ swim_change_meta(struct swim *s, const struct swim_input *in)
 	if (err != TV_OK)
 		return err;
 	s->self->incarnation = ++s->incarnation;
+	note_ours(s, s->self);
 	swim_announce(s);
 	s->serf->update(s, s->self);
 	return TV_OK;
@@ -183,17 +215,19 @@ may_move(const struct swim *s, const struct node *n)
 }
 
 void
-member_conflict(struct swim *s, struct node *n, const struct gaddr *claimed, bool copy)
+member_conflict(struct swim *s, struct node *n, struct span name, const struct gaddr *claimed, bool copy)
 {
+	struct span other = span_eq(name, node_name(n)) ? SPAN_NONE : name;
+
 	s->stats.conflicts++;
 	out_notice(s, &(struct swim_notice){
 		.type = n == s->self ? SWIM_NOTICE_SELF_CONFLICT : SWIM_NOTICE_CONFLICT,
-		.name = node_name(n), .addr = *node_addr(n), .other_addr = *claimed });
+		.name = node_name(n), .other = other, .addr = *node_addr(n), .other_addr = *claimed });
 	if (n != s->self)
 		return;
 	for (struct join_run *j = s->joins; j != NULL; j = j->next)
 		j->rival = *claimed;
-	s->serf->name_claimed(s, claimed, copy);
+	s->serf->name_claimed(s, other, claimed, copy);
 }
 
 static void
@@ -232,6 +266,7 @@ alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const str
 	suspicion_drop(s, n);
 	n->incarnation = a->incarnation;
 	node_move(n, NODE_ALIVE, s->now);
+	note_ours(s, n);
 	queue_alive(s, n);
 	if (was_gone)
 		s->serf->join(s, n);
@@ -255,7 +290,7 @@ swim_take_move(struct swim *s, struct node *n, const struct wire_alive *a, const
 void
 swim_alive(struct swim *s, const struct wire_alive *a)
 {
-	struct node *n = table_find(&s->table, a->node);
+	struct node *n = table_find(&s->table, a->node), *twin;
 	bool listed = n != NULL && node_listed(&s->table, n), moved = false;
 	struct gaddr addr;
 
@@ -272,7 +307,7 @@ swim_alive(struct swim *s, const struct wire_alive *a)
 	if (listed && !gaddr_eq(&addr, node_addr(n))) {
 		if (!may_move(s, n)) {
 			if (!s->serf->moved(s, n, a, &addr))
-				member_conflict(s, n, &addr, false);
+				member_conflict(s, n, a->node, &addr, false);
 			return;
 		}
 		moved = true;
@@ -285,6 +320,10 @@ swim_alive(struct swim *s, const struct wire_alive *a)
 		return;
 	if (!swim_dc_ok(s, a->meta)) {
 		s->stats.wrong_dc++;
+		return;
+	}
+	if ((twin = twin_of(s, n, a, &addr)) != NULL) {
+		member_conflict(s, twin, a->node, &addr, false);
 		return;
 	}
 	if (!listed && (n = enlist(s, a, &addr)) == NULL)
@@ -412,6 +451,7 @@ swim_drop_if_unused(struct swim *s, struct node *n)
 	if (node_listed(&s->table, n) || n->status != MEMBER_NONE)
 		return;
 	s->serf->dropped(s, n);
+	twins_drop(&s->twins, &s->table, n);
 	table_remove(&s->table, n);
 }
 

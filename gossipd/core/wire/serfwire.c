@@ -355,3 +355,17 @@ serf_put_filter(struct buf *b, const struct serf_filter *f)
 	else
 		buf_putspan(b, f->nodes);
 }
+
+bool
+serf_meta_is_ours(struct span meta)
+{
+	struct serf_tags it = serf_meta_tags(meta);
+	struct span name, value;
+	bool id = false, role = false;
+
+	while (serf_tags_next(&it, &name, &value) == TV_OK) {
+		id = id || (span_eqs(name, "id") && value.len > 0);
+		role = role || (span_eqs(name, "role") && (span_eqs(value, "server") || span_eqs(value, "client")));
+	}
+	return id && role;
+}

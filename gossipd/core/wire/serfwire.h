@@ -34,6 +34,9 @@ enum serf_type {
 #define SERF_COORD_VERSION 1
 #define SERF_RING_SLOTS 512			/* what peers send in Events */
 
+/* Are these the tags of a node of ours, which have a node id and a role of ours?  Serf's agents have others. */
+bool serf_meta_is_ours(struct span meta);
+
 /* -- messages --------------------------------------------------------------- */
 
 struct serf_leave {
