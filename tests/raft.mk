@@ -1,7 +1,7 @@
 # Raft: the core under a simulator, by seeds and by scripts.
 SIM_RAFT_SOURCES = \
 	tests/sim/raft_world.c tests/sim/raft_world.h tests/sim/raft_net.c tests/sim/raft_disk.c tests/sim/raft_snap.c \
-	tests/sim/raft_links.c tests/sim/raft_check.c tests/sim/raft_chaos.c tests/sim/raft_plan.c tests/sim/raft_peace.c \
+	tests/sim/raft_links.c tests/sim/raft_back.c tests/sim/raft_check.c tests/sim/raft_chaos.c tests/sim/raft_plan.c tests/sim/raft_peace.c \
 	tests/sim/raft_clients.c tests/sim/raft_state.c $(LINEAR_SOURCES)
 
 SIM_RAFT_RUN = tests/sim/raft_run.c tests/sim/raft_run.h tests/sim/raft_elections.c
@@ -26,7 +26,8 @@ check_PROGRAMS += tests/unit/check_linear
 TESTS += tests/unit/check_linear
 tests_unit_check_linear_SOURCES = tests/unit/check_linear.c $(LINEAR_SOURCES)
 tests_unit_check_linear_LDADD = common/libtvcore.a $(UNIT_LIBS)
-raft_checks = tests/unit/check_logidx tests/unit/check_raft_wire tests/unit/check_raft_core tests/unit/check_raft_snapshot
+raft_checks = tests/unit/check_logidx tests/unit/check_raft_wire tests/unit/check_raft_core tests/unit/check_raft_snapshot \
+	tests/unit/check_raft_back
 check_PROGRAMS += $(raft_checks)
 TESTS += $(raft_checks)
 tests_unit_check_logidx_SOURCES = tests/unit/check_logidx.c
@@ -35,6 +36,8 @@ tests_unit_check_raft_wire_SOURCES = tests/unit/check_raft_wire.c
 tests_unit_check_raft_wire_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_raft_core_SOURCES = tests/unit/check_raft_core.c tests/unit/raft_kit.h
 tests_unit_check_raft_core_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
+tests_unit_check_raft_back_SOURCES = tests/unit/check_raft_back.c tests/unit/raft_kit.h
+tests_unit_check_raft_back_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_raft_snapshot_SOURCES = tests/unit/check_raft_snapshot.c tests/unit/raft_kit.h
 tests_unit_check_raft_snapshot_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
 endif

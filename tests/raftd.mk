@@ -2,9 +2,9 @@
 EXTRA_DIST += tests/system/lib/raftcluster.py tests/system/lib/faultcluster.py tests/system/lib/netns.py tests/system/lib/hub.py tests/system/lib/smalldisk.py tests/system/lib/inject.py
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_bootstrap tests/unit/check_proposals \
-	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv
+	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv tests/unit/check_disk_mark
 TESTS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_bootstrap tests/unit/check_proposals \
-	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv
+	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv tests/unit/check_disk_mark
 tests_unit_check_entrycache_SOURCES = tests/unit/check_entrycache.c
 tests_unit_check_entrycache_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 tests_unit_check_policy_SOURCES = tests/unit/check_policy.c
@@ -16,6 +16,8 @@ tests_unit_check_recover_plan_LDADD = raftd/libraftshell.a raftd/libraftcore.a $
 tests_unit_check_snapshot_recv_SOURCES = tests/unit/check_snapshot_recv.c tests/unit/scratch.c tests/unit/scratch.h raftd/snapshot/snapshot_recv.c
 tests_unit_check_snapshot_recv_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) \
 	$(UNIT_LIBS) $(PCRE2_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
+tests_unit_check_disk_mark_SOURCES = tests/unit/check_disk_mark.c
+tests_unit_check_disk_mark_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_server_health_SOURCES = tests/unit/check_server_health.c
 tests_unit_check_server_health_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 tests_unit_check_coord_batch_SOURCES = tests/unit/check_coord_batch.c

@@ -118,7 +118,12 @@ RECORD(msg_raft_hello,
 	(STR, cluster_id),		/* "" while fresh */
 	(U64, generation), (STR, dc), (STR, addr), (U64, raft_port),
 	(U64, features, SF_LATER), (U64, highest, SF_LATER),
-	(U64, state, SF_LATER))		/* version of the state machine; 1 when it is missing */
+	(U64, state, SF_LATER),		/* version of the state machine; 1 when it is missing */
+	/* Of its disk, and what it remembers of the receiver's: raftd/engine/disk_mark.h. */
+	(U64, life, SF_LATER), (U64, mark_term, SF_LATER), (U64, mark_kept, SF_LATER), (U64, mark_vote, SF_LATER),
+	(BOOL, went_back, SF_LATER),
+	(U64, seen_life, SF_LATER), (U64, seen_term, SF_LATER), (U64, seen_kept, SF_LATER), (U64, seen_vote, SF_LATER),
+	(BOOL, seen_went_back, SF_LATER))
 RECORD(msg_bootstrap_server, (STR, id), (STR, name), (STR, addr))
 RECORD(msg_bootstrap, (STR, cluster_id), (U64, expect), (OBJS, servers, msg_bootstrap_server))
 RECORD(msg_remove_me, (STR, id), (BOOL, force))

@@ -2,8 +2,6 @@
  * Elections: roles and who may change them, timeouts, pre-vote (thesis 9.6), votes (3.4, 3.6), check-quorum (6.2),
  * leadership transfer (3.10) and the leader whose process has ended.
  */
-#include <limits.h>
-
 #include "common/base/assert.h"
 #include "raftd/core/raft_int.h"
 
@@ -34,8 +32,12 @@ election_become(struct raft *r, enum raft_role role, uint64_t term, raft_id lead
 	bool new_role = role != r->role, new_leader = leader != r->leader;
 
 	TV_ASSERT((next_roles[r->role] & TO(role)) != 0 && term >= r->term);
-	if (new_role || new_leader || term != r->term)
+	if (new_role || new_leader || term != r->term) {
 		read_fail_all(r);
+		r->regain = 0;
+	}
+	if (term != r->term)
+		r->verified = 0;
 	if (term != r->term)
 		raft_set_hard(r, term, role == RAFT_CANDIDATE ? r->opt.self : 0);
 	r->role = role;
@@ -241,7 +243,7 @@ election_timeout(struct raft *r)
 			raft_note(r, RAFT_NOTICE_NO_PEERS, 0, 0);
 		r->said_no_peers = true;
 	} else if (!members_electable(r)) {
-		if (!r->said_not_voter && !r->stateless)
+		if (!r->said_not_voter && !r->stateless && !r->went_back)
 			raft_note(r, RAFT_NOTICE_NOT_VOTER, 0, 0);
 		r->said_not_voter = true;
 	} else if (r->term + 1 < RAFT_NUMBER_MAX && !r->incoming.installing) {
@@ -277,7 +279,7 @@ gives_way(const struct raft *r, const struct raft_msg *m)
 void
 election_on_pre_vote(struct raft *r, const struct raft_msg *m)
 {
-	bool grant = m->term > r->term && r->role != RAFT_LEADER && !election_lease(r) && up_to_date(r, m);
+	bool grant = m->term > r->term && r->role != RAFT_LEADER && !r->went_back && !election_lease(r) && up_to_date(r, m);
 	struct raft_send *s = raft_send_to(r, RAFT_MSG_PRE_VOTE_REPLY, m->from);
 
 	if (s == NULL)
@@ -291,7 +293,8 @@ election_on_pre_vote(struct raft *r, const struct raft_msg *m)
 void
 election_on_vote(struct raft *r, const struct raft_msg *m)
 {
-	bool grant = (r->vote == 0 || r->vote == m->from) && (r->leader == 0 || r->leader == m->from) && up_to_date(r, m);
+	bool grant = (r->vote == 0 || r->vote == m->from) && (r->leader == 0 || r->leader == m->from) && !r->went_back &&
+	    up_to_date(r, m);
 	struct raft_send *s;
 
 	if (grant) {
@@ -354,6 +357,16 @@ election_check_quorum(struct raft *r)
 
 /* -- transfer */
 
+/*
+ * What keeps a voter from taking over: it lost what it had acknowledged and may not stand, has no state, or no room for our log.
+ * It is better than none, though.
+ */
+static int
+hindrance(const struct peer *p)
+{
+	return (p->disk == DISK_LACKING) * 4 + p->unready * 2 + p->full;
+}
+
 /* The voter that answered lately and has most of our log; NULL: none. */
 static struct peer *
 best_voter(struct raft *r)
@@ -365,9 +378,8 @@ best_voter(struct raft *r)
 
 		if (!p->voter || !replicate_active(r, p))
 			continue;
-		/* One without its state, or without room for our log, could not lead; it is better than nobody, though. */
-		int hindered = p->unready * 2 + p->full, than = best == NULL ? INT_MAX : best->unready * 2 + best->full;
-		if (hindered < than || (hindered == than && p->match > best->match))
+		if (best == NULL || hindrance(p) < hindrance(best) ||
+		    (hindrance(p) == hindrance(best) && p->match > best->match))
 			best = p;
 	}
 	return best;

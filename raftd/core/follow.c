@@ -32,12 +32,52 @@ is_unready(const struct raft *r)
 	return r->opening || r->stateless || r->incoming.installing;
 }
 
+/* -- a disk that went back */
+
+void
+follow_went_back(struct raft *r, uint64_t index)
+{
+	if (!r->went_back) {
+		r->disks_went_back++;
+		raft_note(r, RAFT_NOTICE_WENT_BACK, r->opt.self, index);
+	}
+	r->went_back = true;
+	r->regain = 0;
+}
+
+/*
+ * A leader was elected without this server, so by others one of which has each entry that this one had helped to commit.  With
+ * all that the leader had when it was first heard, nothing is missing; and the vote of this term is the leader's.
+ */
+void
+follow_regain(struct raft *r)
+{
+	if (!r->went_back || r->regain == 0 || follow_durable(r, r->verified) < r->regain)
+		return;
+	r->went_back = false;
+	r->regained_term = r->term;
+	if (r->vote == 0)
+		raft_set_hard(r, r->term, r->leader);
+	raft_note(r, RAFT_NOTICE_REGAINED, r->opt.self, r->regain);
+}
+
+static void
+note_verified(struct raft *r, const struct raft_msg *m, uint64_t verified)
+{
+	if (verified > r->verified)
+		r->verified = verified;
+	if (r->went_back && r->regain == 0)
+		r->regain = m->leader_last > verified ? m->leader_last : verified;
+	follow_regain(r);
+}
+
 /* An accepted append: all is equal to the leader's log up to `verified`. */
 static void
 accept(struct raft *r, const struct raft_msg *m, uint64_t verified)
 {
 	struct raft_send *s;
 
+	note_verified(r, m, verified);
 	if (m->commit > r->commit && verified > r->commit)
 		raft_commit_to(r, m->commit < verified ? m->commit : verified);
 	if (m->seq == 0 && m->entry_count == 0)
@@ -48,6 +88,7 @@ accept(struct raft *r, const struct raft_msg *m, uint64_t verified)
 	s->msg.granted = true;
 	s->msg.full = r->disk_full;
 	s->msg.unready = is_unready(r);
+	s->msg.went_back = r->went_back;
 	s->msg.stateless = r->stateless;
 	if (r->stateless)
 		s->msg.hint_index = r->log.first - 1;
@@ -72,6 +113,7 @@ refuse(struct raft *r, const struct raft_msg *m)
 		hint = r->commit;
 	s->msg.full = r->disk_full;
 	s->msg.unready = is_unready(r);
+	s->msg.went_back = r->went_back;
 	s->msg.seq = m->seq;
 	s->msg.log_index = m->log_index;
 	s->msg.hint_index = hint;
@@ -194,6 +236,8 @@ follow_on_append(struct raft *r, const struct raft_msg *m)
 	if (!election_heard_leader(r, m->from))
 		return;
 	r->leader_last = m->leader_last;
+	if (m->went_back && r->regained_term != r->term)
+		follow_went_back(r, 0);
 	if (r->incoming.installing) {
 		/* The log is about to be replaced: what is committed is all that can be vouched for. */
 		struct raft_msg as_heartbeat = *m;

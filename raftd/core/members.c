@@ -222,6 +222,19 @@ members_quorum(const struct raft *r)
 	return raft_config_voters(&r->newest->config) / 2 + 1;
 }
 
+bool
+members_can_spare(const struct raft *r, const struct peer *p)
+{
+	unsigned voters = raft_config_voters(&r->newest->config), alive = r->self_voter;
+
+	for (unsigned i = 0; i < r->peer_count; i++) {
+		const struct peer *other = &r->peers[i];
+
+		alive += other != p && other->voter && other->disk == DISK_KEPT && replicate_active(r, other);
+	}
+	return voters > 1 && alive >= (voters - 1) / 2 + 1;
+}
+
 /* The configuration before the newest; the newest itself when it is the only one. */
 static const struct raft_config *
 config_before_newest(const struct raft *r)
@@ -243,7 +256,7 @@ members_electable(const struct raft *r)
 {
 	const struct raft_server_conf *self;
 
-	if (r->stateless || r->opening)
+	if (r->stateless || r->opening || r->went_back)
 		return false;
 	if (r->self_voter)
 		return true;
@@ -272,6 +285,8 @@ announce(struct raft *r, const struct raft_config *was, const struct raft_config
 
 		if (before != NULL && !before->voter && is->servers[i].voter)
 			raft_note(r, RAFT_NOTICE_PEER_PROMOTED, before->id, is->index);
+		else if (before != NULL && before->voter && !is->servers[i].voter)
+			raft_note(r, RAFT_NOTICE_PEER_DEMOTED, before->id, is->index);
 	}
 	raft_note(r, RAFT_NOTICE_CONFIG_COMMITTED, 0, is->index);
 }
@@ -348,6 +363,22 @@ change_promote(struct raft *r, struct raft_config *c, const struct raft_server_c
 	return TV_OK;
 }
 
+/* A leader that gave up its own vote would lead without one. */
+static enum tv_err
+change_demote(struct raft *r, struct raft_config *c, const struct raft_server_conf *s)
+{
+	struct raft_server_conf *found = find_in(c, s->id);
+
+	if (found == NULL)
+		return TV_ENOENT;
+	if (!found->voter)
+		return TV_EEXIST;
+	if (s->id == r->opt.self)
+		return TV_EINVAL;
+	found->voter = false;
+	return raft_config_voters(c) > 0 ? TV_OK : TV_ECONFLICT;
+}
+
 static enum tv_err
 change_remove(struct raft *r, struct raft_config *c, const struct raft_server_conf *s)
 {
@@ -380,6 +411,7 @@ typedef enum tv_err change_fn(struct raft *r, struct raft_config *c, const struc
 static change_fn *const changes[] = {
 	[RAFT_ADD_LEARNER] = change_add,
 	[RAFT_PROMOTE] = change_promote,
+	[RAFT_DEMOTE] = change_demote,
 	[RAFT_REMOVE] = change_remove,
 	[RAFT_UPDATE_ADDR] = change_addr,
 };
@@ -483,6 +515,7 @@ members_recover(struct raft *r, const struct raft_config *config)
 	if (!members_reserve(r, 1) || !logidx_reserve(&r->log, 1))
 		return TV_ENOMEM;
 	r->incoming = (struct incoming){ 0 };
+	r->went_back = false;		/* the operator says that this disk counts */
 	election_become(r, RAFT_FOLLOWER, r->term + 1, 0);
 	err = append_config(r, &c);
 	if (err == TV_OK)

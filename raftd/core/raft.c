@@ -323,6 +323,7 @@ in_persisted(struct raft *r, const struct raft_input *in)
 	if (!logidx_term(&r->log, in->index, &term) || term != in->term)
 		return;
 	r->persisted = in->index;
+	follow_regain(r);
 	if (r->role == RAFT_LEADER)
 		replicate_try_commit(r);
 }
@@ -454,6 +455,28 @@ in_recover(struct raft *r, const struct raft_input *in)
 	r->err = members_recover(r, in->config);
 }
 
+/*
+ * Its own vote in that term is not known any more, and may not be given again: it counts as given to itself.  A leader or candidate
+ * of that term came to be by what this server has forgotten, too.
+ */
+static void
+in_went_back(struct raft *r, const struct raft_input *in)
+{
+	if (r->self_voter && members_quorum(r) == 1)
+		r->err = TV_ECONFLICT;
+	else if (in->term >= RAFT_NUMBER_MAX)
+		r->err = TV_EINVAL;
+	else if (r->went_back && in->term <= r->term)
+		r->err = TV_EEXIST;
+	if (r->err != TV_OK)
+		return;
+	if (in->term > r->term || r->role != RAFT_FOLLOWER)
+		election_become(r, RAFT_FOLLOWER, in->term > r->term ? in->term : r->term, 0);
+	if (in->term == r->term && r->vote == 0)
+		raft_set_hard(r, r->term, r->leader != 0 ? r->leader : r->opt.self);
+	follow_went_back(r, in->index);
+}
+
 static void
 in_retire(struct raft *r, const struct raft_input *in)
 {
@@ -486,6 +509,7 @@ static input_fn *const inputs[] = {
 	[RAFT_IN_DISK_SPACE] = in_disk_space,
 	[RAFT_IN_BOOTSTRAP] = in_bootstrap,
 	[RAFT_IN_RECOVER] = in_recover,
+	[RAFT_IN_WENT_BACK] = in_went_back,
 	[RAFT_IN_RETIRE] = in_retire,
 };
 

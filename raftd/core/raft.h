@@ -104,6 +104,8 @@ struct raft_msg {
 					 * hint_index or later is needed (S89) */
 	bool transfer;			/* VOTE caused by TIMEOUT_NOW: ignore the leader's lease */
 	bool unready;			/* APPEND_REPLY: it cannot lead yet, since its state is being opened or replaced */
+	bool went_back;			/* APPEND: you have acknowledged more than you have.  APPEND_REPLY: so it is, and it is not
+					 * made up for yet (S61) */
 	uint64_t match;			/* APPEND_REPLY accepted: last index known equal (durable there).  READ_INDEX_REPLY: the index */
 	uint64_t hint_index, hint_term;	/* APPEND_REPLY refused: where to look next (conflict term optimisation) */
 	/* SNAPSHOT: chunk [offset, offset+data.len) of `total` bytes of the snapshot at log_index/log_term */
@@ -195,10 +197,14 @@ enum raft_in_type {
 					 * entry, in a new term, and everything before it counts.  Breaks every promise of Raft towards the servers
 					 * given up, so the shell must never again let a message of theirs in or one to them out.  TV_ECONFLICT: leader,
 					 * state lost, or nothing to recover; TV_EAGAIN: a snapshot is being installed, or the state opened */
+	RAFT_IN_WENT_BACK,		/* term, index: this server once had this term and the log of its leader up to this index, durably, and was
+					 * started with less: its disk was put back to an older state.  It takes no part in elections until a leader's
+					 * log has made up for that.  TV_EEXIST: known already; TV_ECONFLICT: it is the only voter, so no other server
+					 * can make up for it */
 	RAFT_IN_RETIRE,			/* takes no part any more: no leader is known, nobody is voted for or listened to */
 };
 
-enum raft_change_type { RAFT_ADD_LEARNER, RAFT_PROMOTE, RAFT_REMOVE, RAFT_UPDATE_ADDR };
+enum raft_change_type { RAFT_ADD_LEARNER, RAFT_PROMOTE, RAFT_DEMOTE, RAFT_REMOVE, RAFT_UPDATE_ADDR };
 
 struct raft_change {
 	enum raft_change_type type;
@@ -238,6 +244,7 @@ enum raft_notice_type {
 	RAFT_NOTICE_TERM,		/* `index` is the new term */
 	RAFT_NOTICE_PEER_ADDED,		/* config entry appended that adds `id`: "Added peer ..., starting replication" */
 	RAFT_NOTICE_PEER_PROMOTED,	/* id */
+	RAFT_NOTICE_PEER_DEMOTED,	/* id: a voter that is a learner now (when committed) */
 	RAFT_NOTICE_PEER_REMOVED,	/* id: "Removed peer ..., stopping replication" (when committed) */
 	RAFT_NOTICE_SELF_REMOVED,	/* "Removed ourself, transitioning to follower" (when committed) */
 	RAFT_NOTICE_CONFIG_COMMITTED,	/* index */
@@ -248,6 +255,9 @@ enum raft_notice_type {
 	RAFT_NOTICE_NEED_SNAPSHOT,	/* id is behind the log, or lost its state: prepare a snapshot of the state at `index` - 1 or later and
 					 * feed RAFT_IN_SNAPSHOT_READY; sends follow.  Repeated while unanswered */
 	RAFT_NOTICE_CAUGHT_UP,		/* learner id is ready for RAFT_PROMOTE */
+	RAFT_NOTICE_WENT_BACK,		/* the disk of id was put back to an older state.  id another server: this one leads, and index is what that
+					 * one had acknowledged; id this server: index is what it had, 0 when a leader says so without a number */
+	RAFT_NOTICE_REGAINED,		/* id, the same: it has everything again that was lost, up to index */
 	RAFT_NOTICE_TRANSFER_DONE, RAFT_NOTICE_TRANSFER_FAILED,
 	RAFT_NOTICE_VIOLATION,		/* a peer broke the protocol (see enum raft_violation): id, code in index; log it, data is safe */
 	RAFT_NOTICE_READ_ONLY_CORRUPT,	/* would cut a committed entry: the shell must stop the process (S26) */
@@ -302,6 +312,9 @@ struct raft_peer_status {
 	bool caught_up;
 	bool full;			/* its disk is full: it gets nothing but heartbeats */
 	bool unready;			/* it said that its state is being opened or replaced */
+	bool went_back;			/* its disk was put back to an older state: neither its vote nor what it acknowledged before counts
+					 * in a decision about the quorum, until it was made a learner or cannot be spared */
+	bool lacking;			/* with went_back: it has not made up for that yet */
 	struct mono last_contact;	/* instant; 0: never */
 };
 struct raft_status {
@@ -319,6 +332,10 @@ struct raft_status {
 	bool informed;
 	uint64_t own_first;		/* leader: index of that entry; else 0 */
 	uint64_t prompt_elections;	/* RAFT_NOTICE_LEADER_GONE, since the start */
+	uint64_t disks_went_back;	/* RAFT_NOTICE_WENT_BACK, since the start */
+	bool went_back;			/* this disk was put back to an older state, and that is not made up for yet */
+	uint64_t regained_term;		/* it was, with the log of the leader of this term; 0: never since the start */
+	uint64_t kept;			/* durable here and in the log of this term's leader: never cut again in this term */
 	bool transferring, change_pending;
 	unsigned peer_count;
 	struct raft_peer_status peers[RAFT_SERVERS_MAX];

@@ -30,6 +30,13 @@
 #define READ_ROUNDS 2		/* unconfirmed rounds at a time; later reads gather for the next one */
 #define SNAPSHOT_WINDOW 4	/* unacknowledged chunks */
 
+/* What a leader knows of the disk of a peer. */
+enum peer_disk {
+	DISK_KEPT,			/* it has what it acknowledged */
+	DISK_LACKING,			/* it went back to an older state, and was not caught up yet */
+	DISK_REGAINED,			/* it has everything again; a voter that can be spared is made a learner once all the same */
+};
+
 enum progress {
 	PROGRESS_PROBE,			/* where the logs agree is not known: one append at a time */
 	PROGRESS_PIPELINE,		/* known: appends go out without waiting for answers */
@@ -46,6 +53,11 @@ struct peer {
 	/* leader */
 	enum progress progress;
 	uint64_t match;			/* durable there and equal to our log */
+	uint64_t match_seq;		/* newest round when that was heard: an append of a later one was sent after it */
+	enum peer_disk disk;
+	uint64_t void_seq;		/* newest round when that was found out: answers to it and earlier ones may be of before */
+	uint64_t regain;		/* match with which it is no longer DISK_LACKING */
+	uint64_t regain_seq;		/* newest round when it had that: what it answered to earlier ones is old */
 	uint64_t next;			/* next entry to send */
 	bool full;			/* its disk takes no more: probed with each heartbeat */
 	bool unready;			/* it could not take over: its state is being opened or replaced */
@@ -120,6 +132,11 @@ struct raft {
 	bool stateless;			/* waits for a snapshot although the log is whole */
 	bool opening;			/* before RAFT_IN_STATE_OPEN: commit and applied may be too low */
 	bool disk_full;			/* only what the core itself writes is taken */
+	uint64_t verified;		/* follower: equal to the log of this term's leader up to here; 0: nothing heard */
+	bool went_back;			/* this disk is an older state of itself: no votes, no candidacy */
+	uint64_t regain;		/* `verified` and durable: then that is made up for; 0: no leader was heard since */
+	uint64_t regained_term;		/* it was, in this term: what its leader says of that is old */
+	uint64_t disks_went_back;
 
 	/* configurations: base is the newest one at or below the snapshot, then those in the log above */
 	struct config_node *configs, *newest;	/* never NULL; configs is the oldest */
@@ -246,12 +263,19 @@ void replicate_reachable(struct raft *r, raft_id id);
 bool replicate_active(const struct raft *r, const struct peer *p);
 /* Would promoting this learner now be safe (S59)? */
 bool replicate_caught_up(const struct raft *r, const struct peer *p);
+/* What this peer has, durable and equal to our log, by its newest answer; ignored when it is less than before. */
+void replicate_matched(struct raft *r, struct peer *p, uint64_t match);
 void replicate_on_append_reply(struct raft *r, const struct raft_msg *m);
 
 /* -- follow.c */
 void follow_on_append(struct raft *r, const struct raft_msg *m);
 /* What a follower may report: equal to the leader's log and durable. */
 uint64_t follow_durable(const struct raft *r, uint64_t verified);
+
+/* This server's disk is known to have gone back, by its shell or by the leader; index: see RAFT_NOTICE_WENT_BACK. */
+void follow_went_back(struct raft *r, uint64_t index);
+/* More of the leader's log is known to be equal, or durable: perhaps all that was lost is here again. */
+void follow_regain(struct raft *r);
 
 /* -- snapshot.c */
 void snapshot_need(struct raft *r, struct peer *p);
@@ -299,6 +323,8 @@ enum tv_err members_bootstrap(struct raft *r, const struct raft_config *config);
 enum tv_err members_recover(struct raft *r, const struct raft_config *config);
 /* Voters needed for a decision in the newest configuration. */
 unsigned members_quorum(const struct raft *r);
+/* Leader: would the others that answer, and whose disks are as they were, be a quorum without the vote of p? */
+bool members_can_spare(const struct raft *r, const struct peer *p);
 
 /* -- config.c: checks beyond the codec: ids unique and not 0, texts terminated, at least one voter. */
 bool config_valid(const struct raft_config *c);

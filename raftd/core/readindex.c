@@ -99,7 +99,10 @@ read_pending(const struct raft *r)
 
 /* -- leader */
 
-/* Newest round that a majority answered. */
+/*
+ * Newest round that a majority answered.  One that lost what it knew may have voted for a later leader, so its answer confirms
+ * nothing.
+ */
 static uint64_t
 confirmed_round(const struct raft *r)
 {
@@ -110,7 +113,7 @@ confirmed_round(const struct raft *r)
 		v[n++] = r->seq;
 	for (unsigned i = 0; i < r->peer_count; i++)
 		if (r->peers[i].voter)
-			v[n++] = r->peers[i].acked_seq;
+			v[n++] = r->peers[i].disk == DISK_LACKING ? 0 : r->peers[i].acked_seq;
 	return n >= quorum ? raft_kth_largest(v, n, quorum) : 0;
 }
 
@@ -198,7 +201,7 @@ confirms_itself(struct raft *r, raft_id from)
 {
 	const struct peer *p = raft_peer(r, from);
 
-	return p != NULL && p->voter && members_quorum(r) <= 1u + r->self_voter && r->commit >= r->own_first;
+	return p != NULL && p->voter && p->disk != DISK_LACKING && members_quorum(r) <= 1u + r->self_voter && r->commit >= r->own_first;
 }
 
 void

@@ -50,6 +50,7 @@ send_append(struct raft *r, struct peer *p, uint64_t prev, uint32_t count, uint6
 	(void)logidx_term(&r->log, prev, &s->msg.log_term);
 	s->msg.commit = r->commit;
 	s->msg.leader_last = r->log.last;
+	s->msg.went_back = p->disk == DISK_LACKING;
 	s->msg.seq = seq;
 	s->msg.entry_count = count;
 	s->first = prev + 1;
@@ -317,7 +318,7 @@ replicate_caught_up(const struct raft *r, const struct peer *p)
 {
 	bool in_time = mono_before(r->now, mono_add(p->round_start, r->opt.election_timeout));
 
-	return p->caught_up && replicate_active(r, p) && p->progress == PROGRESS_PIPELINE &&
+	return p->caught_up && p->disk != DISK_LACKING && replicate_active(r, p) && p->progress == PROGRESS_PIPELINE &&
 	    (p->match >= p->round_target || in_time);
 }
 
@@ -344,6 +345,59 @@ heed_stateless(struct raft *r, struct peer *p, const struct raft_msg *m)
 		snapshot_need(r, p);
 }
 
+void
+replicate_matched(struct raft *r, struct peer *p, uint64_t match)
+{
+	if (match <= p->match)
+		return;
+	p->match = match;
+	p->match_seq = r->seq;
+}
+
+/* -- disks that went back */
+
+/* What it acknowledged before is void.  Until it was caught up it counts for nothing that rests on what it remembers. */
+static void
+disk_lost(struct raft *r, struct peer *p)
+{
+	if (p->disk == DISK_KEPT) {
+		r->disks_went_back++;
+		raft_note(r, RAFT_NOTICE_WENT_BACK, p->id, p->match);
+	}
+	p->disk = DISK_LACKING;
+	p->regain = r->log.last;
+	p->match = p->match_seq = p->acked_seq = 0;
+	p->void_seq = r->seq++;
+	p->caught_up = false;
+	p->round_target = 0;
+	p->rounds = 0;
+}
+
+/*
+ * Does this refusal show that the disk has lost what was acknowledged?  It answers an append that was sent after the
+ * acknowledgement was here, and says that the log there does not reach so far; an older one may only be late.
+ */
+static bool
+shows_loss(const struct peer *p, const struct raft_msg *m)
+{
+	return p->match > 0 && m->seq > p->match_seq && (m->log_index <= p->match || m->hint_index < p->match);
+}
+
+/* What the peer itself says of its disk, and whether it has caught up. */
+static void
+heed_disk(struct raft *r, struct peer *p, const struct raft_msg *m)
+{
+	if (m->went_back && p->disk != DISK_LACKING && m->seq > p->regain_seq)
+		disk_lost(r, p);
+	if (p->disk == DISK_LACKING && !m->went_back && p->match >= p->regain) {
+		p->disk = DISK_REGAINED;
+		p->regain_seq = r->seq;
+		raft_note(r, RAFT_NOTICE_REGAINED, p->id, p->match);
+	}
+	if (p->disk == DISK_REGAINED && (!p->voter || !members_can_spare(r, p)))
+		p->disk = DISK_KEPT;
+}
+
 static void
 accepted(struct raft *r, struct peer *p, const struct raft_msg *m)
 {
@@ -353,8 +407,7 @@ accepted(struct raft *r, struct peer *p, const struct raft_msg *m)
 		raft_note(r, RAFT_NOTICE_VIOLATION, p->id, RAFT_VIOLATION_ANSWER);
 		return;
 	}
-	if (m->match > p->match)
-		p->match = m->match;
+	replicate_matched(r, p, m->match);
 	inflight_free(r, p, p->match);
 	if (p->next <= verified)
 		p->next = verified + 1;
@@ -385,6 +438,12 @@ refused(struct raft *r, struct peer *p, const struct raft_msg *m)
 
 	if (p->progress != PROGRESS_PROBE && p->progress != PROGRESS_PIPELINE)
 		return;
+	if (shows_loss(p, m)) {
+		disk_lost(r, p);
+		replicate_to_probe(r, p, logidx_find_le(&r->log, m->hint_index, m->hint_term) + 1);
+		replicate_pump(r, p);
+		return;
+	}
 	/* Answers to what was sent before we knew better. */
 	if (asked <= p->match || (p->progress == PROGRESS_PROBE && asked != p->next - 1) || asked >= p->next)
 		return;
@@ -402,14 +461,19 @@ replicate_on_append_reply(struct raft *r, const struct raft_msg *m)
 		return;
 	p->contact = r->now;
 	p->heard = true;
-	if (m->seq > p->acked_seq && m->seq <= r->seq)
+	if (m->seq > p->acked_seq && m->seq > p->void_seq && m->seq <= r->seq)
 		p->acked_seq = m->seq;
 	heed_full(r, p, m->full);
 	p->unready = m->unready;
+	if (m->seq <= p->void_seq && p->void_seq > 0)
+		return;
 	if (m->granted)
 		accepted(r, p, m);
 	else
 		refused(r, p, m);
-	if (r->role == RAFT_LEADER)
-		read_progress(r);
+	p = raft_peer(r, m->from);
+	if (r->role != RAFT_LEADER || p == NULL)
+		return;
+	heed_disk(r, p, m);
+	read_progress(r);
 }

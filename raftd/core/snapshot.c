@@ -152,8 +152,8 @@ snapshot_on_reply(struct raft *r, const struct raft_msg *m)
 		return;
 	}
 	if (m->done) {
-		if (m->match > p->match)
-			p->match = m->match;
+		if (p->disk != DISK_LACKING)	/* an append that follows says so; this may be old */
+			replicate_matched(r, p, m->match);
 		replicate_to_probe(r, p, p->snap_index + 1);
 		replicate_pump(r, p);
 		return;
@@ -308,7 +308,7 @@ snapshot_installed(struct raft *r, const struct raft_msg *m, const struct raft_c
 		return;
 	logidx_reset(&r->log, m->log_index, m->log_term);
 	r->write_epoch++;
-	r->snapshot_index = r->commit = r->applied = r->persisted = m->log_index;
+	r->snapshot_index = r->commit = r->applied = r->persisted = r->verified = m->log_index;
 	r->snapshot_term = m->log_term;
 	members_reset(r, &c);
 	raft_note(r, RAFT_NOTICE_CONFIG_COMMITTED, 0, c.index);

@@ -20,6 +20,8 @@ peer_status(const struct raft *r, const struct peer *p, struct raft_peer_status 
 	out->snapshotting = p->progress == PROGRESS_SNAPSHOT || p->progress == PROGRESS_NEED_SNAPSHOT;
 	out->full = p->full;
 	out->unready = p->unready;
+	out->went_back = p->disk != DISK_KEPT;
+	out->lacking = p->disk == DISK_LACKING;
 	out->caught_up = p->voter || replicate_caught_up(r, p);
 	out->last_contact = p->heard ? p->contact : MONO_ZERO;
 }
@@ -49,6 +51,10 @@ raft_status(const struct raft *r, struct raft_status *out)
 		.informed = leads && r->applied >= r->own_first,
 		.own_first = leads ? r->own_first : 0,
 		.prompt_elections = r->prompt_elections,
+		.disks_went_back = r->disks_went_back,
+		.went_back = r->went_back,
+		.regained_term = r->regained_term,
+		.kept = leads ? r->persisted : follow_durable(r, r->verified),
 		.transferring = leads && r->transfer.active,
 		.change_pending = r->newest->config.index > r->commit,
 	};

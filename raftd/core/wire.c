@@ -102,7 +102,7 @@ raft_msg_write(struct buf *b, const struct raft_msg *m)
 	}
 	flags |= m->granted ? F_GRANTED : 0;
 	flags |= m->transfer || m->unready ? F_TRANSFER : 0;
-	flags |= m->done ? F_DONE : 0;
+	flags |= m->done || m->went_back ? F_DONE : 0;
 	flags |= m->full ? F_FULL : 0;
 	flags |= m->stateless ? F_STATELESS : 0;
 	buf_u8(b, WIRE_VERSION);
@@ -112,6 +112,13 @@ raft_msg_write(struct buf *b, const struct raft_msg *m)
 	buf_u64le(b, m->to);
 	buf_u64le(b, m->term);
 	put_groups(b, m, groups[m->type]);
+}
+
+/* Appends and their answers need no F_DONE of their own: there it stands for went_back, which older servers do not look at. */
+static bool
+is_append(unsigned type)
+{
+	return type == RAFT_MSG_APPEND || type == RAFT_MSG_APPEND_REPLY;
 }
 
 static struct span
@@ -192,7 +199,8 @@ raft_msg_read(struct span body, struct raft_msg *out, struct raft_entry *entries
 	out->granted = (flags & F_GRANTED) != 0;
 	out->unready = type == RAFT_MSG_APPEND_REPLY && (flags & F_TRANSFER) != 0;
 	out->transfer = !out->unready && (flags & F_TRANSFER) != 0;
-	out->done = (flags & F_DONE) != 0;
+	out->went_back = is_append(type) && (flags & F_DONE) != 0;
+	out->done = !out->went_back && (flags & F_DONE) != 0;
 	out->full = (flags & F_FULL) != 0;
 	out->stateless = (flags & F_STATELESS) != 0;
 	out->from = rd_u64le(&rd);

@@ -90,6 +90,66 @@ log_change(struct engine *e, const struct raft_notice *n, const char *did, const
 		log_info("raft", "%s peer %s%s", did, engine_addr(e, n->id), then);
 }
 
+/* -- disks that went back -- */
+
+#define WHENCE "was a snapshot of its virtual machine reverted, or an old copy of its data directory put back?"
+
+/* To prevent it the next time; this time nothing has to be done. */
+static void
+log_peer_went_back(struct engine *e, const struct raft_notice *n)
+{
+	const struct raft_server_conf *s = raft_config_find(raft_config(e->core), n->id);
+	const char *name = s != NULL ? s->name : "a server";
+
+	if (n->index > 0)
+		log_err("raft", "the disk of %s (%s) went back to an older state: it had acknowledged the log up to index %llu, and lacks "
+		    "part of that now; " WHENCE " It is sent what it lacks; until then neither its vote nor what it acknowledged counts",
+		    name, engine_addr(e, n->id), (unsigned long long)n->index);
+	else
+		log_err("raft", "the disk of %s (%s) went back to an older state, it says; " WHENCE " It is sent what it lacks; until then "
+		    "neither its vote nor what it acknowledged counts", name, engine_addr(e, n->id));
+}
+
+static void
+log_went_back(struct engine *e, const struct raft_notice *n)
+{
+	char had[64] = "";
+
+	if (n->id != e->d->id.self) {
+		log_peer_went_back(e, n);
+		return;
+	}
+	if (n->index > 0)
+		snprintf(had, sizeof(had), " (it had the log up to index %llu)", (unsigned long long)n->index);
+	log_err("raft", "the disk of this server went back to an older state: other servers remember what it lacks now%s; " WHENCE
+	    " It gives no vote and does not stand for election until a leader has sent all that is missing. If the others can elect none "
+	    "without it, start those that are down; when they are lost for good: clusterctl raft recover, on the server whose log "
+	    "reaches farthest. Rather than revert a server, start it with an empty data directory", had);
+}
+
+static void
+log_regained(struct engine *e, const struct raft_notice *n)
+{
+	const struct raft_server_conf *s = raft_config_find(raft_config(e->core), n->id);
+
+	if (n->id == e->d->id.self)
+		log_warn("raft", "this server has everything again that its disk had lost, up to index %llu", (unsigned long long)n->index);
+	else
+		log_warn("raft", "%s (%s) has everything again that its disk had lost, up to index %llu", s != NULL ? s->name : "a server",
+		    engine_addr(e, n->id), (unsigned long long)n->index);
+}
+
+void
+core_notices_only_voter(struct engine *e, uint64_t index)
+{
+	static struct log_limit limit = { .burst = 1, .period = { 60000000000 } };
+
+	if (log_allow(&limit, "raft"))
+		log_err("raft", "the disk of this server went back to an older state: other servers remember that it had the log up to index "
+		    "%llu. It is the only voter, so what it lost is lost; learners that have more must be started with an empty data "
+		    "directory (%s/raftd there)", (unsigned long long)index, e->d->cluster.data_dir);
+}
+
 void
 core_notices_log(struct engine *e, const struct raft_notice *n)
 {
@@ -107,6 +167,17 @@ core_notices_log(struct engine *e, const struct raft_notice *n)
 		break;
 	case RAFT_NOTICE_PEER_PROMOTED:
 		log_change(e, n, "Promoted", " to voter");
+		break;
+	case RAFT_NOTICE_PEER_DEMOTED:
+		log_change(e, n, "Demoted", " to learner");
+		break;
+	case RAFT_NOTICE_WENT_BACK:
+		log_went_back(e, n);
+		engine_status_changed(e);
+		break;
+	case RAFT_NOTICE_REGAINED:
+		log_regained(e, n);
+		engine_status_changed(e);
 		break;
 	case RAFT_NOTICE_PEER_REMOVED:
 		log_change(e, n, "Removed", ", stopping replication");

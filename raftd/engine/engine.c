@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sodium.h>
 
 #include "common/base/assert.h"
 #include "common/base/clock.h"
@@ -708,7 +709,48 @@ engine_leader_known(struct engine *e, uint64_t *last_contact_ms)
 	return st->leader != 0;
 }
 
+/* -- marks of the disk -- */
+
+struct disk_mark
+engine_mark(struct engine *e)
+{
+	const struct raft_status *st = engine_status(e);
+
+	e->mark.life = e->found.life;
+	/* Else a term or vote is still on its way to the disk: what was so before remains true. */
+	if (logthread_hard_barrier(e->log) <= logthread_done(e->log)) {
+		e->mark.term = st->term;
+		e->mark.vote = st->vote;
+		e->mark.kept = st->kept;
+	}
+	e->mark.went_back = st->went_back;
+	return e->mark;
+}
+
+void
+engine_heed_mark(struct engine *e, const struct disk_mark *seen)
+{
+	struct raft_input in = { .type = RAFT_IN_WENT_BACK, .term = seen->term, .index = seen->kept };
+	enum tv_err err = TV_OK;
+
+	if (!disk_went_back(&e->found, seen) || engine_status(e)->regained_term >= seen->term)
+		return;
+	engine_feed(e, &in, &err);
+	if (err == TV_ECONFLICT)
+		core_notices_only_voter(e, seen->kept);
+}
+
 /* -- start and end -- */
+
+static struct disk_found
+found_on_disk(const struct log_meta *m)
+{
+	struct disk_found f = { .term = m->term, .vote = m->vote, .last = m->last > m->snapshot_index ? m->last : m->snapshot_index };
+
+	while (f.life == 0)
+		randombytes_buf(&f.life, sizeof(f.life));
+	return f;
+}
 
 struct engine *
 engine_new(struct raftd *d, const struct engine_hooks *hooks, struct raft *core)
@@ -723,6 +765,7 @@ engine_new(struct raftd *d, const struct engine_hooks *hooks, struct raft *core)
 	e->core = core;
 	e->hooks = hooks;
 	e->opening = true;
+	e->found = found_on_disk(&d->meta);
 	e->deadline = clock_mono();
 	reads_init(&e->reads);
 	e->cache = entrycache_new(d->conf.entry_cache);

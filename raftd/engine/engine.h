@@ -9,6 +9,7 @@
 #ifndef TV_RAFTD_ENGINE_ENGINE_H
 #define TV_RAFTD_ENGINE_ENGINE_H
 
+#include "raftd/engine/disk_mark.h"
 #include "raftd/engine/logthread.h"
 #include "raftd/engine/proposals.h"
 #include "raftd/engine/reads.h"
@@ -80,6 +81,10 @@ void engine_drain(struct engine *e);
 void engine_free(struct engine *e);
 
 /* -- inputs -- */
+/* How far this server's disk has come, for others to remember. */
+struct disk_mark engine_mark(struct engine *e);
+/* What another server remembers of it.  The core is told when this disk holds less. */
+void engine_heed_mark(struct engine *e, const struct disk_mark *seen);
 /* From a peer; payloads are borrowed until return. */
 void engine_message(struct engine *e, const struct raft_msg *m);
 /* Entries for messages in raft_msg_read(): scratch of this many. */

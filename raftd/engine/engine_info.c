@@ -39,6 +39,8 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "disk_free", space_available(e->d->space));
 	info_u64(fn, ctx, "disk_full", space_full(e->d->space));
 	info_u64(fn, ctx, "disk_reserve", e->d->conf.disk_reserve);
+	info_u64(fn, ctx, "disk_went_back", st->went_back);
+	info_u64(fn, ctx, "disks_went_back", st->disks_went_back);
 	info_u64(fn, ctx, "durable_log_index", st->persisted);
 	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
 	info_u64(fn, ctx, "fenced_by_generation", generation_number(e->d->fenced));

@@ -33,6 +33,8 @@ struct engine {
 	bool stateless;			/* a snapshot must come before anything is applied or read */
 	bool opening;			/* the state is not open yet: what it has applied is not known */
 	uint64_t term, commit;
+	struct disk_found found;	/* on the disk, at the start */
+	struct disk_mark mark;		/* the newest that was durable when it was looked at */
 	uint64_t applied, handed;	/* what is known to be applied; what was handed over to be applied */
 	struct {			/* the next entry is a RESTORE_COMMIT; index 0: it is not */
 		uint64_t index, term;
@@ -100,6 +102,8 @@ bool engine_no_space(struct engine *e);
 /* -- core_notices.c -- */
 /* Logs what the core noticed, in the words that operators know, and raises the status event. */
 void core_notices_log(struct engine *e, const struct raft_notice *n);
+/* The disk of the only voter went back, from this index: said once a minute. */
+void core_notices_only_voter(struct engine *e, uint64_t index);
 /* Remembers the addresses of the configuration. */
 void core_notices_book(struct engine *e);
 

@@ -18,7 +18,7 @@ voter_with_space(const struct raft_status *st, const struct tried_voters *tries,
 	for (unsigned i = 0; i < st->peer_count; i++) {
 		const struct raft_peer_status *p = &st->peers[i];
 
-		if (p->voter && p->active && !p->full && !p->unready && p->match + lag >= st->last_index && !was_tried(tries, p->id) &&
+		if (p->voter && p->active && !p->full && !p->unready && !p->lacking && p->match + lag >= st->last_index && !was_tried(tries, p->id) &&
 		    (best == NULL || p->match > best->match))
 			best = p;
 	}

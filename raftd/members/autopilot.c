@@ -95,6 +95,7 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 		f.term = st->last_term;
 		f.index = st->last_index;
 		f.full = space_full(d->space);
+		f.went_back = st->went_back;
 		f.gossipd = gossip_daemon_lasting(d->gossip);	/* and our rpcd lives: it is the one that asks */
 		return f;
 	}
@@ -109,6 +110,7 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 	if (p == NULL)
 		return f;
 	f.full = p->full;
+	f.went_back = p->went_back;
 	f.index = p->match;
 	f.term = p->match > 0 ? engine_term_at(d->engine, p->match) : 0;
 	return f;
@@ -171,6 +173,9 @@ autopilot_advise(struct autopilot *a, struct policy_input *in)
 	bool known = fsm_autopilot(a->d->fsm, &conf) && leader_active(a->d->leader);
 
 	in->min_voters = conf.MinQuorum > 0 ? (unsigned)conf.MinQuorum : AUTOPILOT_VOTERS_KEPT;
+	for (unsigned i = 0; i < st->peer_count; i++)
+		if (st->peers[i].voter && st->peers[i].went_back)
+			in->went_back[in->went_back_count++] = st->peers[i].id;
 	for (unsigned i = 0; i < a->book.count; i++) {
 		const struct server_health_record *r = &a->book.records[i];
 		const struct raft_peer_status *p = status_of(st, r->id);

@@ -98,6 +98,7 @@ membership_notice(struct membership *m, const struct raft_notice *n)
 	switch (n->type) {
 	case RAFT_NOTICE_PEER_ADDED:
 	case RAFT_NOTICE_PEER_PROMOTED:
+	case RAFT_NOTICE_PEER_DEMOTED:
 	case RAFT_NOTICE_PEER_REMOVED:
 		config_changed(m);
 		break;
@@ -108,6 +109,8 @@ membership_notice(struct membership *m, const struct raft_notice *n)
 		leave_self_removed(m->leave);
 		break;
 	case RAFT_NOTICE_CAUGHT_UP:
+	case RAFT_NOTICE_WENT_BACK:
+	case RAFT_NOTICE_REGAINED:
 		membership_wake(m);
 		break;
 	case RAFT_NOTICE_TRANSFER_DONE:
@@ -126,7 +129,7 @@ membership_healthy(struct membership *m, raft_id *healthy, unsigned *count)
 {
 	const struct raft_status *st = engine_status(m->d->engine);
 	struct mono patience = mono_mul(m->d->conf.election_timeout, 2);
-	/* Healthy: the link is up and it answers; a new leader has not heard from everybody yet. */
+	/* Healthy: the link is up, it answers, and its disk has what it acknowledged; a new leader has not heard from everybody yet. */
 	bool young = m->leader_since.ns == 0 || mono_sub(clock_mono(), m->leader_since).ns < patience.ns;
 
 	*count = 0;
@@ -136,7 +139,7 @@ membership_healthy(struct membership *m, raft_id *healthy, unsigned *count)
 		const struct raft_peer_status *s = &st->peers[i];
 		const struct peer *p = links_find_id(m->d->links, s->id);
 
-		if (s->voter && s->id != m->d->id.self && p != NULL && p->proven && (s->active || young))
+		if (s->voter && !s->went_back && s->id != m->d->id.self && p != NULL && p->proven && (s->active || young))
 			healthy[(*count)++] = s->id;
 	}
 	return st->role == RAFT_LEADER;
@@ -228,7 +231,7 @@ carry_out(struct membership *m, const struct policy_decision *dec)
 {
 	static const enum raft_change_type types[] = {
 		[POLICY_ADD] = RAFT_ADD_LEARNER, [POLICY_PROMOTE] = RAFT_PROMOTE, [POLICY_REMOVE] = RAFT_REMOVE,
-		[POLICY_UPDATE_ADDR] = RAFT_UPDATE_ADDR,
+		[POLICY_UPDATE_ADDR] = RAFT_UPDATE_ADDR, [POLICY_DEMOTE] = RAFT_DEMOTE,
 	};
 	struct raft_change change = { .server = dec->server };
 	enum tv_err err;
@@ -247,6 +250,9 @@ carry_out(struct membership *m, const struct policy_decision *dec)
 	}
 	if (dec->action == POLICY_REMOVE)
 		log_info("raft", "Removing server %s (%s), which %s", dec->server.name, dec->server.addr, dec->why);
+	if (dec->action == POLICY_DEMOTE)
+		log_warn("raft", "Demoting server %s (%s), whose disk went back: it is a learner until it has caught up",
+		    dec->server.name, dec->server.addr);
 	if (dec->action == POLICY_UPDATE_ADDR)
 		log_info("raft", "Server %s moved to %s", dec->server.name, dec->server.addr);
 }
@@ -467,6 +473,9 @@ why_not_it(struct membership *m, raft_id id, char *dst, size_t cap)
 		snprintf(dst, cap, "the disk of %s is full: free space there, or name another server", s->name);
 	else if (!p->active)
 		snprintf(dst, cap, "%s does not answer: name another server", s->name);
+	else if (p->lacking)
+		snprintf(dst, cap, "the disk of %s went back, and it has not caught up: try again when it has, or name another server",
+		    s->name);
 	else if (p->unready)
 		snprintf(dst, cap, "%s is opening its state: try again when it has, or name another server", s->name);
 	else if (p->match < last)

@@ -56,6 +56,14 @@ put_voters(struct raftd *d, struct buf *out)
 	buf_done(&missing);
 }
 
+static void
+put_went_back(const struct raft_status *st, struct buf *out)
+{
+	if (st->went_back)
+		buf_puts(out, "; the disk of this server went back to an older state, so it gives no vote until a leader has sent what is "
+		    "missing: the others have to elect one without it");
+}
+
 bool
 no_leader_log_text(struct raftd *d, struct buf *out)
 {
@@ -76,6 +84,7 @@ no_leader_log_text(struct raftd *d, struct buf *out)
 		buf_puts(out, "this server is still opening its state, and does not stand for election before that is done");
 	else
 		put_voters(d, out);
+	put_went_back(st, out);
 	links_trouble(d->links, out);
 	return true;
 }
@@ -86,6 +95,7 @@ tell(struct raftd *d, int64_t seconds)
 	struct buf why = BUF_INIT(32768);
 
 	put_voters(d, &why);
+	put_went_back(engine_status(d->engine), &why);
 	log_warn("raft", "no leader for %lld s: %s", (long long)seconds, buf_cstr(&why));
 	buf_done(&why);
 }

@@ -29,13 +29,17 @@ generation_found(const struct log_meta *m)
 }
 
 void
-hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port)
+hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port, const struct disk_mark *mark,
+    const struct disk_mark *seen)
 {
 	struct msg_raft_hello h = { .version = RAFT_VERSIONS.lowest,	/* the one that those without ranges look at */
 		.node_id = span_str(id->uuid), .node_name = span_str(id->name), .store_id = span_str(id->store_id),
 		.cluster_id = span_str(id->cluster_id), .generation = id->generation, .dc = span_str(dc),
 		.addr = span_str(id->addr), .raft_port = raft_port, .features = RAFT_FEATURES,
-		.highest = RAFT_VERSIONS.highest, .state = FSM_VERSION };
+		.highest = RAFT_VERSIONS.highest, .state = FSM_VERSION,
+		.life = mark->life, .mark_term = mark->term, .mark_kept = mark->kept, .mark_vote = mark->vote,
+		.went_back = mark->went_back, .seen_life = seen->life, .seen_term = seen->term, .seen_kept = seen->kept,
+		.seen_vote = seen->vote, .seen_went_back = seen->went_back };
 
 	schema_pack(&msg_raft_hello_schema, &h, b);
 }
@@ -64,6 +68,8 @@ hello_read(struct span body, struct hello *out)
 	out->raft_port = (uint16_t)h.raft_port;
 	out->features = h.features;
 	out->state = (uint8_t)h.state;
+	out->mark = (struct disk_mark){ h.life, h.mark_term, h.mark_kept, h.mark_vote, h.went_back };
+	out->seen = (struct disk_mark){ h.seen_life, h.seen_term, h.seen_kept, h.seen_vote, h.seen_went_back };
 	return TV_OK;
 }
 

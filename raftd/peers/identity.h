@@ -9,6 +9,7 @@
 #define TV_RAFTD_PEERS_IDENTITY_H
 
 #include "common/net/version.h"
+#include "raftd/engine/disk_mark.h"
 #include "raftd/raftd.h"
 
 /* Versions of the protocol between raftds that this binary speaks.  A new version raises the highest; the lowest follows a release later, so that servers of both
@@ -22,6 +23,7 @@ struct hello {
 	uint16_t raft_port;
 	uint64_t features;		/* RAFT_FEATURE_*; 0: a version that does not say */
 	uint8_t state;			/* version of the state machine: what entries it can apply; 1: a version that does not say */
+	struct disk_mark mark, seen;	/* of its disk; what it remembers of ours */
 };
 
 /* What a raftd can apply or answer that the first ones could not. */
@@ -40,8 +42,9 @@ uint64_t generation_next(uint64_t generation, uint64_t random);
  */
 uint64_t generation_found(const struct log_meta *m);
 
-/* Body of MSG_RAFT_HELLO for this server. */
-void hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port);
+/* Body of MSG_RAFT_HELLO for this server, with the mark of its disk and what is remembered of the receiver's; no mark: life 0. */
+void hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port, const struct disk_mark *mark,
+    const struct disk_mark *seen);
 /* TV_EFORMAT, TV_ELIMIT for anything but a well-formed hello. */
 enum tv_err hello_read(struct span body, struct hello *out);
 

@@ -27,13 +27,33 @@ links_chan_conf(struct links *l, const struct chan_events *events, void *ctx, co
 }
 
 void
-links_say_hello(struct links *l, struct chan *c, uint16_t flags, uint64_t id)
+links_hello(struct links *l, struct buf *b, raft_id to)
+{
+	struct disk_mark mark = engine_mark(l->d->engine), seen = disk_marks_of(&l->marks, to);
+
+	hello_write(b, &l->d->id, l->d->cluster.datacenter, l->d->cluster.raft_port, &mark, &seen);
+}
+
+/* Only servers of the configuration have promised anything, and they alone are believed. */
+void
+links_heed_marks(struct links *l, const struct hello *h)
+{
+	const struct raft_config *c = engine_config(l->d->engine);
+	raft_id id = raft_id_of(h->uuid, h->store_id);
+
+	disk_marks_heard(&l->marks, c, id, &h->mark);
+	if (raft_config_find(c, id) != NULL)
+		engine_heed_mark(l->d->engine, &h->seen);
+}
+
+void
+links_say_hello(struct links *l, struct chan *c, uint16_t flags, uint64_t id, raft_id to)
 {
 	struct buf *b = chan_begin(c, MSG_RAFT_HELLO, flags, id);
 
 	if (b == NULL)
 		return;
-	hello_write(b, &l->d->id, l->d->cluster.datacenter, l->d->cluster.raft_port);
+	links_hello(l, b, to);
 	(void)chan_end(c);
 }
 
@@ -110,7 +130,7 @@ links_identity_changed(struct links *l)
 		if (p->chan == NULL)
 			continue;
 		/* In order before whatever we send from now on. */
-		links_say_hello(l, p->chan, 0, 0);
+		links_say_hello(l, p->chan, 0, 0, p->pub.id);
 		if (p->pub.hello.uuid[0] != '\0') {
 			enum hello_verdict v = state_version_check(l->d, &p->pub.hello, why, sizeof(why));
 

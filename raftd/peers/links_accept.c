@@ -82,7 +82,9 @@ on_hello(void *conn, const struct frame *f)
 	k->id = raft_id_of(h.uuid, h.store_id);
 	memcpy(k->uuid, h.uuid, sizeof(k->uuid));
 	/* Answered in any case: the other side shall be able to tell its operator why. */
-	links_say_hello(k->l, k->conn.chan, f->id != 0 ? FRAME_REPLY : 0, f->id);
+	links_say_hello(k->l, k->conn.chan, f->id != 0 ? FRAME_REPLY : 0, f->id, k->ok ? k->id : 0);
+	if (k->ok)
+		links_heed_marks(k->l, &h);
 	if (verdict == HELLO_REFUSE) {
 		if (log_allow(&k->l->refused, "raft"))
 			log_warn("raft", "refused server %s from %s: %s",
@@ -156,7 +158,7 @@ on_accept(void *ctx, void *conn, uid_t uid)
 static void
 on_open(void *ctx, void *conn)
 {
-	links_say_hello(ctx, ((struct link *)conn)->conn.chan, 0, 0);
+	links_say_hello(ctx, ((struct link *)conn)->conn.chan, 0, 0, 0);
 }
 
 static void

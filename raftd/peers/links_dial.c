@@ -97,6 +97,8 @@ judge(struct dialled *p, const struct hello *h)
 	}
 	p->pub.hello = *h;
 	p->complaint[0] = '\0';
+	if (verdict == HELLO_OK)
+		links_heed_marks(p->l, h);
 	peer_set_state(p, verdict == HELLO_OK, true);
 	return TV_OK;
 }
@@ -124,7 +126,7 @@ peer_ping(struct dialled *p)
 
 	if (p->chan == NULL || p->pinging)
 		return;
-	hello_write(&b, &p->l->d->id, p->l->d->cluster.datacenter, p->l->d->cluster.raft_port);
+	links_hello(p->l, &b, p->pub.id);
 	p->pinged = clock_mono();
 	p->pinging = true;
 	if (calls_start(p->calls, p->chan, MSG_RAFT_HELLO, buf_span(&b), p->l->d->conf.hello_timeout,

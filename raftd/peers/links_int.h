@@ -63,13 +63,18 @@ struct links {
 	uint64_t numbers;
 	ev_timer sweep, sync;
 	struct log_limit refused;
+	struct disk_marks marks;	/* of the other servers' disks */
 	bool closed, silent;
 };
 
 /* -- links.c -- */
 struct chan_conf links_chan_conf(struct links *l, const struct chan_events *events, void *ctx, const char *name);
-/* Our hello, as a frame of this kind. */
-void links_say_hello(struct links *l, struct chan *c, uint16_t flags, uint64_t id);
+/* Our hello, as a frame of this kind; to: the server that hears it, 0: not known. */
+void links_say_hello(struct links *l, struct chan *c, uint16_t flags, uint64_t id, raft_id to);
+/* Its bytes. */
+void links_hello(struct links *l, struct buf *b, raft_id to);
+/* A fitting server says how far its disk has come, and what it remembers of ours. */
+void links_heed_marks(struct links *l, const struct hello *h);
 /* NULL when unknown. */
 struct dialled *links_dialled(struct links *l, const char *uuid);
 

@@ -5,7 +5,8 @@
     tests/sim/mutants.py --check
 
 Each mutant is a copy of the core with one rule changed, compiled and run: seeds 1 to N (2000) and those of
-tests/data/raft/seeds.txt, then the scripts, then check_raft_core and check_raft_snapshot.  First the core as it is, which
+tests/data/raft/seeds.txt, then the scripts, then check_raft_core, check_raft_snapshot
+and check_raft_back.  First the core as it is, which
 has to pass all of that.  Each text to change is in its file exactly once, or nothing is run.  What does not end counts for
 nothing.  Status 1 when the core as it is fails, a mutant is noticed by nobody, or one that should not end does.
 
@@ -24,7 +25,7 @@ import sys
 SRC = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SRC = os.path.abspath(os.environ.get("srcdir") or SRC)
 CFLAGS = ["-std=gnu17", "-O1", "-w", "-D_GNU_SOURCE", "-DTV_SRCDIR=\"%s\"" % SRC]
-UNITS = ("check_raft_core", "check_raft_snapshot")
+UNITS = ("check_raft_core", "check_raft_snapshot", "check_raft_back")
 PATIENCE = 900              # seconds for one program; on a busy machine 2000 seeds take a minute or two
 DOC = os.path.join(SRC, "doc", "testing.md")
 HEAD = "| rule left out | seeds | also fails |\n| --- | --- | --- |\n"
@@ -37,6 +38,18 @@ NOT_BY_SEEDS = {
     "only the leader's death is the end of patience": "it costs an election, no more",
     "a leader is informed when its first entry is applied": "the shell asks, not the core",
     "the log is frozen while a snapshot is installed": "the simulator's shell freezes it, too",
+    "a refusal of what was acknowledged shows a loss": "the server says so itself there",
+    "acknowledgements of before a loss are void": "they are seldom that late",
+    "who lost entries confirms no reads": "nobody leads beside the leader then",
+    "who lost entries does not confirm its own question": "nobody leads beside the leader then",
+    "a disk that went back gives no pre-vote": "the vote is refused, too",
+    "a disk that went back does not stand": "it needs others' votes",
+    "a forgotten vote is not given again": "no candidate asks that late",
+    "a term that it had comes back": "no candidate asks that late",
+    "a loss is made up for when all of the leader's log is durable": "it takes a leader that is lost before",
+    "a loss is made up for by one leader": "it takes two leaders within a catch-up",
+    "what is equal to a leader's log is so in its term": "it takes two leaders within a catch-up",
+    "who lost entries is not promoted": "it costs time, no more",
 }
 
 # rule, file, text, text instead; or several texts, and what is there instead of each
@@ -72,7 +85,7 @@ MUTANTS = [
       " && r->commit >= r->own_first;"), ("for", "||", ";")),
     ("a question confirms itself only where two are a majority", "readindex.c",
      " && members_quorum(r) <= 1u + r->self_voter", ""),
-    ("only a voter's question confirms itself", "readindex.c", "p != NULL && p->voter && members", "p != NULL && members"),
+    ("only a voter's question confirms itself", "readindex.c", "p != NULL && p->voter && p->disk", "p != NULL && p->disk"),
     ("short appends cut nothing", "follow.c",
      "if (skip < count) {", "if (skip == m->entry_count && verified < r->log.last && verified >= r->commit)\n"
      "\t\tcut(r, verified + 1);\n\tif (skip < count) {"),
@@ -124,6 +137,30 @@ MUTANTS = [
     ("the log is frozen while a snapshot is installed", "follow.c", "if (r->incoming.installing) {", "if (false) {"),
     ("reads fail when leadership is lost", "election.c",
      "read_fail_all(r);", ";"),
+    ("a refusal of what was acknowledged shows a loss", "replicate.c",
+     "return p->match > 0 && m->seq > p->match_seq && (m->log_index <= p->match || m->hint_index < p->match);",
+     "(void)p; (void)m; return false;"),
+    ("late refusals show no loss", "replicate.c", "p->match > 0 && m->seq > p->match_seq &&", "p->match > 0 &&"),
+    ("acknowledgements of before a loss are void", "replicate.c",
+     "if (m->seq <= p->void_seq && p->void_seq > 0)\n\t\treturn;", ";"),
+    ("what was acknowledged and lost counts no more", "replicate.c",
+     "p->match = p->match_seq = p->acked_seq = 0;", "p->match_seq = p->acked_seq = 0;"),
+    ("who lost entries confirms no reads", "readindex.c", "r->peers[i].disk == DISK_LACKING ? 0 : r->peers[i].acked_seq",
+     "r->peers[i].acked_seq"),
+    ("who lost entries does not confirm its own question", "readindex.c", "p->disk != DISK_LACKING && members", "members"),
+    ("a disk that went back gives no vote", "election.c",
+     "(r->leader == 0 || r->leader == m->from) && !r->went_back &&\n", "(r->leader == 0 || r->leader == m->from) &&\n"),
+    ("a disk that went back gives no pre-vote", "election.c", "r->role != RAFT_LEADER && !r->went_back && !election", "r->role != RAFT_LEADER && !election"),
+    ("a disk that went back does not stand", "members.c", "if (r->stateless || r->opening || r->went_back)", "if (r->stateless || r->opening)"),
+    ("a forgotten vote is not given again", "raft.c",
+     "raft_set_hard(r, r->term, r->leader != 0 ? r->leader : r->opt.self);", ";"),
+    ("a term that it had comes back", "raft.c", "if (in->term > r->term || r->role != RAFT_FOLLOWER)", "if (r->role != RAFT_FOLLOWER)"),
+    ("a loss is made up for when all of the leader's log is durable", "follow.c",
+     "r->regain == 0 || follow_durable(r, r->verified) < r->regain)", "r->regain == 0)"),
+    ("a loss is made up for by one leader", "election.c", "read_fail_all(r);\n\t\tr->regain = 0;", "read_fail_all(r);"),
+    ("what is equal to a leader's log is so in its term", "election.c",
+     "if (term != r->term)\n\t\tr->verified = 0;", ";"),
+    ("who lost entries is not promoted", "replicate.c", "p->caught_up && p->disk != DISK_LACKING && replicate", "p->caught_up && replicate"),
 ]
 
 

@@ -318,6 +318,45 @@ wipe(struct world *w, struct event *e)
 	node_wipe(w, n);
 }
 
+/* A copy is taken, or put back; then the leader, which could make up for it, is often away. */
+static void
+go_back(struct world *w, struct event *e)
+{
+	struct sim_node *n = any_node(w), *leader = world_leader(w);
+
+	(void)e;
+	if (!again(w, w->plan.back_every, go_back))
+		return;
+	if (!back_may(w, n) || world_chance(w, 0.3)) {
+		back_copy(n);
+		return;
+	}
+	back_put(w, n, true);
+	node_restart_later(w, n, world_between(w, MONO_MS(1), MONO_MS(2000)));
+	if (leader != NULL && leader != n && world_chance(w, 0.6)) {
+		node_crash(w, leader, false);
+		node_restart_later(w, leader, world_between(w, MONO_MS(500), MONO_MS(4000)));
+	}
+}
+
+static void
+demote(struct world *w, struct event *e)
+{
+	struct sim_node *n = &w->nodes[e->node], *subject = &w->nodes[e->a];
+	struct raft_change ch = { .type = RAFT_DEMOTE, .server = node_conf(subject, false) };
+
+	(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_CHANGE, .change = &ch });
+}
+
+void
+chaos_went_back(struct world *w, struct sim_node *n, raft_id id)
+{
+	struct sim_node *subject = world_node(w, id);
+
+	if (w->chaos && subject != NULL && world_chance(w, 0.6))
+		world_at(w, w->now, demote, n)->a = (uint64_t)subject->i;
+}
+
 static void
 compact(struct world *w, struct event *e)
 {
@@ -393,6 +432,8 @@ eager_change(struct world *w, struct event *e)
 	struct sim_node *n = &w->nodes[e->node], *subject = any_node(w);
 	struct raft_change ch = { .type = choose_change(w, raft_config(n->core), subject->id) };
 
+	if (back_pending(w))
+		return;			/* fewer voters could not do without it */
 	ch.server = node_conf(subject, false);
 	ask_for_change(w, n, &ch);
 }
@@ -413,7 +454,7 @@ change(struct world *w, struct event *e)
 	(void)e;
 	if (!again(w, w->plan.change_every, change))
 		return;
-	if (n == NULL)
+	if (n == NULL || back_pending(w))
 		return;
 	ch.type = choose_change(w, raft_config(n->core), subject->id);
 	ch.server = node_conf(subject, false);
@@ -468,6 +509,7 @@ chaos_start(struct world *w)
 	(void)again(w, w->plan.full_every, fill);
 	(void)again(w, w->plan.mislead_every, mislead);
 	(void)again(w, w->plan.reset_every, reset);
+	(void)again(w, w->plan.back_every, go_back);
 	watch(w, NULL);
 	clients_start(w);
 }

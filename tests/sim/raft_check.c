@@ -115,6 +115,15 @@ check_append(struct world *w, struct sim_node *n, const struct sim_entry *e, uin
 
 /* -- commitment */
 
+/* It acknowledged that before its disk went back. */
+static bool
+had(const struct sim_node *n, uint64_t index, uint64_t term)
+{
+	const struct sim_entry *e = simlog_at(&n->lost, index);
+
+	return n->lost_snap >= index || (e != NULL && e->term == term);
+}
+
 /* On how many disks of the configuration's voters is (index, term) safe? */
 static unsigned
 durable_on(const struct world *w, const struct raft_config *c, uint64_t index, uint64_t term)
@@ -127,7 +136,7 @@ durable_on(const struct world *w, const struct raft_config *c, uint64_t index, u
 		const struct sim_entry *e = simlog_at(&n->disk.log, index);
 
 		if (s != NULL && s->voter)
-			have += n->disk.snap.index >= index || (e != NULL && e->term == term);
+			have += n->disk.snap.index >= index || (e != NULL && e->term == term) || had(n, index, term);
 	}
 	return have;
 }
@@ -264,6 +273,8 @@ check_notice(struct world *w, struct sim_node *n, const struct raft_notice *note
 {
 	if (note->type == RAFT_NOTICE_READ_ONLY_CORRUPT)
 		world_fail(w, "n%d: would cut a committed entry (at %llu)", n->i + 1, ULL(note->index));
+	if (note->type == RAFT_NOTICE_WENT_BACK && world_node(w, note->id) != NULL && world_node(w, note->id)->backs == 0)
+		world_fail(w, "n%d: says that the disk of n%d went back", n->i + 1, world_node(w, note->id)->i + 1);
 	if (note->type == RAFT_NOTICE_VIOLATION)
 		world_fail(w, "n%d: protocol violation by n%d: %s", n->i + 1,
 		    world_node(w, note->id) != NULL ? world_node(w, note->id)->i + 1 : 0,
@@ -348,9 +359,11 @@ check_restart(struct world *w, struct sim_node *n)
 	struct raft_status st;
 
 	raft_status(n->core, &st);
+	if (n->back != BACK_NOT)
+		return;			/* it does not know yet, or never can */
 	if (st.term < n->term_seen)
 		world_fail(w, "n%d restarts in term %llu, it was in %llu", n->i + 1, ULL(st.term), ULL(n->term_seen));
-	if (st.term == n->vote_term && st.vote != n->vote_for)
+	if (st.term == n->vote_term && st.vote != n->vote_for && n->vote_term != n->forgot_term)
 		world_fail(w, "n%d forgot its vote in term %llu", n->i + 1, ULL(st.term));
 }
 

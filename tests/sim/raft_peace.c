@@ -151,7 +151,7 @@ all_equal(struct world *w, struct sim_node *leader)
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct sim_node *n = world_node(w, c->servers[i].id);
 
-		if (n == NULL || n->applied != st.applied || n->state != leader->state || n->read_count > 0)
+		if (n == NULL || n->back != BACK_NOT || n->applied != st.applied || n->state != leader->state || n->read_count > 0)
 			return false;
 	}
 	return true;

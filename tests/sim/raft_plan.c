@@ -137,6 +137,18 @@ draw_ambush(struct rng *r, struct plan *p)
 	p->ambush = 0.2 + 0.8 * rng_unit(r);
 }
 
+/* Drawn after all else, and by its own numbers: seeds without it run as they did before there was this. */
+static void
+draw_back(uint64_t seed, struct plan *p)
+{
+	struct rng r;
+
+	if (seed % 6 != 1 || p->voters < 3)
+		return;
+	rng_seed(&r, seed ^ 0xbacd15cu);
+	p->back_every = rnd_ms(&r, 60, 900);
+}
+
 struct plan
 plan_of(uint64_t seed)
 {
@@ -172,5 +184,6 @@ plan_of(uint64_t seed)
 	if (seed % 7 != 5)
 		draw_links(&r, &p);
 	p.opens = seed % 4 == 2 ? 0.5 : 0;
+	draw_back(seed, &p);
 	return p;
 }

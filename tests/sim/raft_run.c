@@ -27,8 +27,8 @@ totals_print(const struct totals *t, FILE *f)
 	    PRIu64 " crashes, %" PRIu64 " failed syncs, %" PRIu64 " hangs, %" PRIu64 " full disks, %" PRIu64 " disks lost\n", t->elections, t->changes,
 	    t->transfers, t->installs, t->crashes, t->sync_errors, t->hangs, t->fills,
 	    t->wipes);
-	fprintf(f, "  %" PRIu64 " servers told that another's process has ended, %" PRIu64 " elections that began by that\n", t->told_gone,
-	    t->prompt);
+	fprintf(f, "  %" PRIu64 " servers told that another's process has ended, %" PRIu64 " elections that began by that, %" PRIu64
+	    " disks went back, %" PRIu64 " times made up for\n", t->told_gone, t->prompt, t->backs, t->regained);
 	fprintf(f, "  longest in peace, in election timeouts: %.1f to a leader, %.1f to service through all, %.1f until all are "
 	    "equal\n", t->led, t->served, t->equal);
 }
@@ -39,7 +39,8 @@ count(const struct world *w, struct totals *t)
 	struct totals of_run = { .runs = 1, .steps = w->steps, .requests = w->request_count, .writes = w->writes_acked,
 		.reads = w->reads_done, .ahead = w->reads_ahead, .elections = w->elections, .installs = w->installs, .changes = w->changes,
 		.transfers = w->transfers, .crashes = w->crashes, .sync_errors = w->sync_errors, .hangs = w->hangs,
-		.wipes = w->wipes, .fills = w->fills, .told_gone = w->told_gone, .prompt = w->prompt, .undecided = w->undecided, .led = w->led_after, .served = w->served_after,
+		.wipes = w->wipes, .fills = w->fills, .told_gone = w->told_gone, .prompt = w->prompt,
+		.backs = w->backs, .regained = w->regained, .undecided = w->undecided, .led = w->led_after, .served = w->served_after,
 		.equal = w->equal_after };
 
 	totals_add(t, &of_run);

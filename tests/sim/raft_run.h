@@ -7,7 +7,7 @@
 struct totals {
 	uint64_t runs, steps, requests;
 	uint64_t writes, reads, ahead, elections, installs, changes, transfers, crashes, sync_errors, hangs, wipes, fills, told_gone, prompt,
-	    undecided;
+	    backs, regained, undecided;
 	double led, served, equal;	/* longest, in election timeouts of peace */
 };
 

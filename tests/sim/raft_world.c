@@ -262,7 +262,7 @@ world_init(struct world *w, uint64_t seed, const struct plan *plan)
 		n->i = i;
 		s = node_conf(n, false);
 		n->id = raft_id_of(s.uuid, s.store_id);
-		n->log.first = 1;
+		n->log.first = n->lost.first = n->copy.log.first = 1;
 		n->held_tail = &n->held;
 		disk_init(&n->disk);
 		if (plan->drift > 0)
@@ -302,6 +302,7 @@ world_done(struct world *w)
 
 		node_stop(w, n);
 		simlog_done(&n->log);
+		back_forget(n);
 		disk_done(&n->disk);
 		free(n->writes);
 		free(n->reads);
@@ -351,6 +352,7 @@ node_start(struct world *w, struct sim_node *n)
 	n->stopped = false;
 	world_say(w, "n%d starts: term %llu, log to %llu, applied %llu", n->i + 1, (unsigned long long)from.term,
 	    (unsigned long long)simlog_last(&n->log), (unsigned long long)from.applied);
+	back_started(w, n);
 	(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_TICK });
 }
 
@@ -402,6 +404,7 @@ node_wipe(struct world *w, struct sim_node *n)
 	s = node_conf(n, false);
 	n->id = raft_id_of(s.uuid, s.store_id);
 	n->applied = n->commit = n->state = n->term_seen = n->vote_term = n->vote_for = 0;
+	back_forget(n);
 	node_start(w, n);
 }
 
@@ -483,6 +486,10 @@ count_notices(struct world *w, struct sim_node *n, const struct raft_output *out
 		w->changes += type == RAFT_NOTICE_CONFIG_COMMITTED;
 		w->transfers += type == RAFT_NOTICE_TRANSFER_DONE;
 		w->prompt += type == RAFT_NOTICE_LEADER_GONE;
+		if (type == RAFT_NOTICE_REGAINED && out->notices[i].id == n->id)
+			back_regained(w, n);
+		if (type == RAFT_NOTICE_WENT_BACK && out->notices[i].id != n->id)
+			chaos_went_back(w, n, out->notices[i].id);
 		if (type == RAFT_NOTICE_NEED_SNAPSHOT)
 			snap_need(w, n);
 		if (type == RAFT_NOTICE_READ_ONLY_CORRUPT)

@@ -11,6 +11,7 @@
  *   raft_check.c   invariants, with each step              raft_state.c   the state machine: registers
  *   raft_plan.c    what differs between seeds              raft_clients.c users, and what they saw
  *   raft_chaos.c   faults and operators                    raft_peace.c   what is due when the faults end
+ *   raft_back.c    a disk that goes back
  */
 #ifndef TV_TESTS_SIM_RAFT_WORLD_H
 #define TV_TESTS_SIM_RAFT_WORLD_H
@@ -100,6 +101,16 @@ struct sim_disk {
 
 /* -- servers */
 
+struct disk_copy {		/* of a disk, for later */
+	bool taken;
+	uint64_t term, applied;
+	raft_id vote;
+	struct sim_snap snap;
+	struct sim_log log;
+};
+
+enum back { BACK_NOT, BACK_TO_BE_TOLD, BACK_TOLD, BACK_UNKNOWN };	/* UNKNOWN: only the leader can find out */
+
 struct held_send {		/* waits for a write */
 	struct held_send *next;
 	uint64_t seq;
@@ -155,6 +166,12 @@ struct sim_node {
 	unsigned gen;		/* life */
 	unsigned stores;	/* disks that it lost */
 	struct sim_disk disk;
+	struct disk_copy copy;
+	enum back back;		/* its disk went back, and that is not made up for */
+	unsigned backs;		/* so often it did */
+	uint64_t mark_term, mark_kept, mark_vote;	/* what others remember of the disk before */
+	struct sim_log lost;	/* what was on it: others may count on that, by right */
+	uint64_t lost_snap, forgot_term;	/* and in which term it voted */
 	struct real_node *real;	/* raft_real.c; NULL: modelled */
 	struct sim_log log;	/* memory */
 	struct held_send *held, **held_tail;
@@ -234,7 +251,7 @@ struct plan {			/* everything that differs between seeds */
 	/* mean times between events; 0: never */
 	struct mono write_every, read_every, crash_every, cut_every, change_every, transfer_every, compact_every, pause_every,
 	    stuck_every, unreach_every, hunt_every, hang_every, jump_every, power_every, wipe_every,
-	    full_every, mislead_every, reset_every;
+	    full_every, mislead_every, reset_every, back_every;
 	uint32_t snap_bytes;
 	double snap_fail;	/* share of chunks that cannot be stored */
 	double resets;		/* share of crashes that the others learn of by their links: the process died, and not the machine */
@@ -284,7 +301,7 @@ struct world {
 	uint64_t acked;		/* highest index of an acknowledged write */
 	uint64_t next_id, next_ctx;
 	unsigned long writes_acked, reads_done, reads_ahead, elections, installs, changes, transfers, crashes, sync_errors, hangs, wipes,
-	    fills, told_gone, prompt;	/* the last two: told that a process has ended; elections that began by that */
+	    fills, told_gone, prompt, backs, regained;	/* told_gone, prompt: told that a process has ended; elections that began by that */
 	/* registers: what each held after which index */
 	struct kv_version {
 		uint64_t index, value;
@@ -370,6 +387,22 @@ void disk_unstall(struct world *w, struct sim_node *n);
 void disk_fill(struct world *w, struct sim_node *n, bool full);
 bool disk_idle(const struct sim_disk *d);
 
+/* raft_back.c */
+/* Takes a copy of the disk, and back_forget() drops it. */
+void back_copy(struct sim_node *n);
+void back_forget(struct sim_node *n);
+/*
+ * The server dies and its disk is the copy.  told: it learns of it when it starts, from what others remember; else the leader has to
+ * find out.
+ */
+void back_put(struct world *w, struct sim_node *n, bool told);
+void back_started(struct world *w, struct sim_node *n);		/* before its first message */
+void back_regained(struct world *w, struct sim_node *n);	/* it says so */
+/* Has a disk gone back and not been caught up? */
+bool back_pending(const struct world *w);
+/* May this one go back?  All others can go on without it, whoever of them leads. */
+bool back_may(const struct world *w, const struct sim_node *n);
+
 /* raft_net.c */
 void net_send(struct world *w, struct sim_node *n, const struct raft_send *s);
 void net_release(struct world *w, struct sim_node *n);
@@ -445,6 +478,8 @@ void chaos_start(struct world *w);
 void chaos_form(struct world *w);
 /* n has become leader: perhaps somebody asks for too much at once. */
 void chaos_elected(struct world *w, struct sim_node *n);
+/* n, the leader, sees that the disk of another one went back: an operator makes that a learner, perhaps. */
+void chaos_went_back(struct world *w, struct sim_node *n, raft_id id);
 /* A whole run of one seed; false: failed, w->why says how. */
 bool chaos_run(struct world *w);
 

@@ -109,6 +109,8 @@ static const struct { const char *what; size_t at; uint64_t least; } floors[] = 
 	{ "hangs", offsetof(struct totals, hangs), 6000 },
 	{ "full disks", offsetof(struct totals, fills), 2300 },
 	{ "disks lost", offsetof(struct totals, wipes), 190 },
+	{ "disks that went back", offsetof(struct totals, backs), 300 },
+	{ "times that was made up for", offsetof(struct totals, regained), 170 },
 	{ "servers told that another's process has ended", offsetof(struct totals, told_gone), 58000 },
 	{ "elections that began by that", offsetof(struct totals, prompt), 8400 },
 };

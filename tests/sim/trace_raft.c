@@ -14,13 +14,14 @@
  *   elect N                         makes N's election timer expire, and waits until it leads
  *   until leader | leader=N | no-leader | applied=INDEX | equal   waits, 5 s at most
  *   write N [COUNT]   read N        a request to server N
- *   add M @N | promote M @N | remove M @N | transfer M @N         an operator's request to server N
+ *   add M @N | promote M @N | demote M @N | remove M @N | transfer M @N     an operator's request to server N
  *   cut N>M | isolate N | heal      links
  *   crash N [torn] | start N | pause N MS | age N MS              age: its clock jumps forward
  *   kill N | gone M N | reset N M   a crash that the others learn of by their links; N is told that M has died; links reset: cut, and
  *                                   both are told so
  *   drift N PPM                                                   its clock gains so much from now on
  *   stall N | unstall N | stuck N | compact N | full N | room N   disk
+ *   copy N | back N [told]                                        takes a copy of its disk; the server dies, and its disk is the copy
  *   wipe N | bury @N                loses its disk and returns as a new server; N lets go of servers that are no more
  *   send TYPE from=N to=M term=T [log=I/T] [commit=C] [entries=T,T,...] [transfer]      a forged message, and the answers
  *   state [N...]                    one line for each server
@@ -54,6 +55,8 @@ note_text(enum raft_notice_type type)
 		[RAFT_NOTICE_TRANSFER_FAILED] = "failed to transfer to", [RAFT_NOTICE_VIOLATION] = "reports a violation by",
 		[RAFT_NOTICE_READ_ONLY_CORRUPT] = "stops: would cut a committed entry",
 		[RAFT_NOTICE_LEADER_GONE] = "asks for votes at once: gone is",
+		[RAFT_NOTICE_PEER_DEMOTED] = "sees demoted", [RAFT_NOTICE_WENT_BACK] = "finds a disk that went back:",
+		[RAFT_NOTICE_REGAINED] = "sees made up for:",
 	};
 
 	return (unsigned)type < sizeof(texts) / sizeof(texts[0]) ? texts[type] : NULL;
@@ -315,6 +318,24 @@ cmd_promote(struct runner *r, const struct args *a)
 }
 
 static void
+cmd_demote(struct runner *r, const struct args *a)
+{
+	change(r, a, RAFT_DEMOTE);
+}
+
+static void
+cmd_copy(struct runner *r, const struct args *a)
+{
+	back_copy(arg_node(r, a, 1));
+}
+
+static void
+cmd_back(struct runner *r, const struct args *a)
+{
+	back_put(&r->w, arg_node(r, a, 1), option(a, "told") != NULL);
+}
+
+static void
 cmd_remove(struct runner *r, const struct args *a)
 {
 	change(r, a, RAFT_REMOVE);
@@ -555,7 +576,8 @@ static const struct {
 	void (*run)(struct runner *r, const struct args *a);
 } commands[] = {
 	{ "nodes", cmd_nodes }, { "run", cmd_run }, { "until", cmd_until }, { "elect", cmd_elect },
-	{ "write", cmd_write }, { "read", cmd_read }, { "add", cmd_add }, { "promote", cmd_promote },
+	{ "write", cmd_write }, { "read", cmd_read }, { "add", cmd_add }, { "promote", cmd_promote }, { "demote", cmd_demote },
+	{ "copy", cmd_copy }, { "back", cmd_back },
 	{ "remove", cmd_remove }, { "transfer", cmd_transfer }, { "cut", cmd_cut }, { "isolate", cmd_isolate },
 	{ "heal", cmd_heal }, { "crash", cmd_crash }, { "kill", cmd_kill }, { "gone", cmd_gone },
 	{ "reset", cmd_reset }, { "start", cmd_start }, { "pause", cmd_pause }, { "age", cmd_age },

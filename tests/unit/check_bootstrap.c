@@ -10,6 +10,7 @@
 #include "raftd/members/rules/bootstrap_pick.h"
 #include "raftd/peers/identity.h"
 
+#define HELLO_THINGS 22
 #define A "aaaaaaaa-0000-4000-8000-000000000000"
 #define B "bbbbbbbb-0000-4000-8000-000000000000"
 #define C "cccccccc-0000-4000-8000-000000000000"
@@ -111,7 +112,7 @@ hello_of(const struct identity *id, const char *dc)
 	struct buf b = BUF_INIT(4096);
 	struct hello h;
 
-	hello_write(&b, id, dc, 8300);
+	hello_write(&b, id, dc, 8300, &(struct disk_mark){ 0 }, &(struct disk_mark){ 0 });
 	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
 	/* Every cut of it is refused. */
 	for (size_t n = 0; n < b.len; n++) {
@@ -230,53 +231,79 @@ START_TEST(meets_itself)
 }
 END_TEST
 
-/* The first ones said nine things, the next ones ten, later ones may say more than we know. */
+/* The hello of `later` in the words of an older version: so many things, of which none is longer than a byte behind the eleventh. */
+static void
+cut_hello(const struct buf *later, unsigned things, struct buf *out)
+{
+	buf_reset(out);
+	buf_u8(out, (uint8_t)(0x90 | things));
+	buf_put(out, later->data + 3, later->len - 3 - (HELLO_THINGS - things));
+}
+
+/* The first ones said nine things, the next ones ten, eleven and twelve, later ones may say more than we know. */
 START_TEST(hellos_grow)
 {
 	struct identity id = identity(B, OTHER, 1);
 	struct buf b = BUF_INIT(4096), other = BUF_INIT(4096);
 	struct hello h;
 
-	hello_write(&b, &id, "dc1", 8300);
-	ck_assert_uint_eq(b.data[0], 0x9c);
-	ck_assert_uint_eq(b.data[b.len - 3], RAFT_FEATURES);
-	ck_assert_uint_eq(b.data[b.len - 2], RAFT_VERSIONS.highest);
-	ck_assert_uint_eq(b.data[b.len - 1], FSM_VERSION);
-	b.data[b.len - 1] = 7;
+	hello_write(&b, &id, "dc1", 8300, &(struct disk_mark){ 0 }, &(struct disk_mark){ 0 });
+	ck_assert_uint_eq(b.data[0], 0xdc);
+	ck_assert_uint_eq(b.data[2], HELLO_THINGS);
+	b.data[b.len - 11] = 7;
 	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
 	ck_assert_uint_eq(h.features, RAFT_FEATURES);
 	ck_assert_uint_eq(h.state, 7);
-	b.data[0] = 0x9b;		/* without that */
-	b.len--;
-	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
+	cut_hello(&b, 12, &other);
+	ck_assert_uint_eq(other.data[other.len - 3], RAFT_FEATURES);
+	ck_assert_uint_eq(other.data[other.len - 2], RAFT_VERSIONS.highest);
+	ck_assert_int_eq(hello_read(buf_span(&other), &h), TV_OK);
+	ck_assert_uint_eq(h.state, 7);
+	ck_assert_uint_eq(h.mark.life, 0);
+	ck_assert_uint_eq(h.seen.life, 0);
+	cut_hello(&b, 11, &other);
+	ck_assert_int_eq(hello_read(buf_span(&other), &h), TV_OK);
 	ck_assert_uint_eq(h.state, 1);
-	buf_putspan(&other, buf_span(&b));
-	other.data[0] = 0x9a;
-	ck_assert_int_eq(hello_read(span_of(other.data, other.len - 1), &h), TV_OK);
+	cut_hello(&b, 10, &other);
+	ck_assert_int_eq(hello_read(buf_span(&other), &h), TV_OK);
 	ck_assert_uint_eq(h.features, RAFT_FEATURES);
 	ck_assert_uint_eq(h.versions.highest, 1);
-	other.data[0] = 0x99;
-	ck_assert_int_eq(hello_read(span_of(other.data, other.len - 2), &h), TV_OK);
+	cut_hello(&b, 9, &other);
+	ck_assert_int_eq(hello_read(buf_span(&other), &h), TV_OK);
 	ck_assert_uint_eq(h.features, 0);
 	ck_assert_uint_eq(h.versions.lowest, 1);
 	ck_assert_uint_eq(h.versions.highest, 1);
 	ck_assert_str_eq(h.uuid, B);
-	ck_assert_int_ne(hello_read(buf_span(&other), &h), TV_OK);	/* more than it says */
-	other.data[0] = 0x9e;
-	mpw_uint(&other, 3);
-	mpw_cstr(&other, "new");
-	mpw_map(&other, 0);
-	ck_assert_int_eq(hello_read(buf_span(&other), &h), TV_OK);
-	ck_assert_uint_eq(h.versions.highest, RAFT_VERSIONS.highest);
 	other.data[0] = 0x98;
-	ck_assert_int_ne(hello_read(buf_span(&other), &h), TV_OK);
-	other.data[0] = 0x9b;
+	ck_assert_int_ne(hello_read(buf_span(&other), &h), TV_OK);	/* more than it says */
+	cut_hello(&b, 11, &other);
 	other.data[1] = 2;		/* the lowest above the highest */
-	ck_assert_int_eq(hello_read(span_of(other.data, b.len), &h), TV_EFORMAT);
+	ck_assert_int_eq(hello_read(buf_span(&other), &h), TV_EFORMAT);
 	other.data[1] = 0;
-	ck_assert_int_eq(hello_read(span_of(other.data, b.len), &h), TV_EFORMAT);
+	ck_assert_int_eq(hello_read(buf_span(&other), &h), TV_EFORMAT);
+	b.data[2] = HELLO_THINGS + 3;
+	mpw_uint(&b, 3);
+	mpw_cstr(&b, "new");
+	mpw_map(&b, 0);
+	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
+	ck_assert_uint_eq(h.versions.highest, RAFT_VERSIONS.highest);
 	buf_done(&b);
 	buf_done(&other);
+}
+END_TEST
+
+START_TEST(marks_of_disks_travel)
+{
+	struct identity id = identity(B, OTHER, 1);
+	struct disk_mark mark = { 0xfeedfacecafebeef, 7, 1000, 0x1122334455667788, true }, seen = { 9, 8, 7, 6, false };
+	struct buf b = BUF_INIT(4096);
+	struct hello h;
+
+	hello_write(&b, &id, "dc1", 8300, &mark, &seen);
+	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
+	ck_assert(h.mark.life == mark.life && h.mark.term == 7 && h.mark.kept == 1000 && h.mark.vote == mark.vote && h.mark.went_back);
+	ck_assert(h.seen.life == 9 && h.seen.term == 8 && h.seen.kept == 7 && h.seen.vote == 6 && !h.seen.went_back);
+	buf_done(&b);
 }
 END_TEST
 
@@ -379,6 +406,7 @@ main(void)
 	tcase_add_test(t, torn_by_a_crash);
 	tcase_add_test(t, meets_itself);
 	tcase_add_test(t, hellos_grow);
+	tcase_add_test(t, marks_of_disks_travel);
 	tcase_add_test(t, hello_of_another_version);
 	tcase_add_test(t, versions_in_common);
 	tcase_add_test(t, lowest_version_counts);

@@ -335,6 +335,40 @@ START_TEST(refusal_has_the_arithmetic)
 END_TEST
 
 /* The policy does not run on a state that may lack a tombstone (nemesis, seed 648057406). */
+/* As situations, with n2 as the voter whose disk went back; who is healthy is without it. */
+START_TEST(disks_that_went_back)
+{
+	static const struct {
+		const char *what, *config, *healthy, *seen;
+		enum policy_action action;
+		const char *why;
+	} t[] = {
+		{ "a learner until it has caught up", "123", "13", "2 3", POLICY_DEMOTE, NULL },
+		{ "its link is no matter", "123", "13", "2u 3", POLICY_DEMOTE, NULL },
+		{ "not when there is no quorum without it", "123", "1", "2 3F", POLICY_NONE, "not demoting n2, whose disk went back" },
+		{ "one of two leaves one that decides", "12", "1", "2", POLICY_DEMOTE, NULL },
+		{ "one of four is not", "1234", "134", "2 3 4", POLICY_DEMOTE, NULL },
+		{ "learners have no vote to lose", "13+2", "13", "2 3", POLICY_NONE, NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct situation s = { .what = t[i].what, .config = t[i].config, .healthy = t[i].healthy, .caught_up = "",
+			.seen = t[i].seen };
+		struct policy_server servers[NODES];
+		struct policy_decision dec;
+		struct raft_config c;
+		struct policy_input in;
+
+		fill(&s, &c, &in, servers);
+		in.went_back[in.went_back_count++] = conf_of(2, true).id;
+		policy_decide(&in, &dec);
+		ck_assert_msg(dec.action == t[i].action, "%s: %d %s", t[i].what, dec.action, dec.why);
+		ck_assert_msg(dec.action != POLICY_DEMOTE || dec.server.id == conf_of(2, true).id, "%s", t[i].what);
+		ck_assert_msg(t[i].why == NULL || strstr(dec.why, t[i].why) != NULL, "%s: %s", t[i].what, dec.why);
+	}
+}
+END_TEST
+
 START_TEST(decides_when_it_is_informed)
 {
 	const struct raft_status well = { .role = RAFT_LEADER, .ready = true, .informed = true, .own_first = 10, .applied = 12 };
@@ -385,6 +419,7 @@ main(void)
 
 	tcase_add_loop_test(t, each_situation, 0, (int)(sizeof(situations) / sizeof(situations[0])));
 	tcase_add_test(t, refusal_has_the_arithmetic);
+	tcase_add_test(t, disks_that_went_back);
 	tcase_add_test(t, decides_when_it_is_informed);
 	tcase_add_test(t, seats);
 	tcase_add_loop_test(t, cleanup_never_costs_the_quorum, 0, 500);

@@ -100,6 +100,7 @@ ck_same(const struct raft_msg *a, const struct raft_msg *b)
 	ck_assert_int_eq(a->granted, b->granted);
 	ck_assert_int_eq(a->transfer, b->transfer);
 	ck_assert_int_eq(a->done, b->done);
+	ck_assert_int_eq(a->went_back, b->went_back);
 	ck_assert_uint_eq(a->match, b->match);
 	ck_assert_uint_eq(a->hint_index, b->hint_index);
 	ck_assert_uint_eq(a->hint_term, b->hint_term);
@@ -140,6 +141,26 @@ START_TEST(there_and_back)
 	buf_u8(&b, 0);
 	ck_assert_int_eq(raft_msg_read(buf_span(&b), &got, room, ENTRIES), TV_EFORMAT);
 	buf_done(&b);
+}
+END_TEST
+
+/* By a flag that older servers take for another one, which they do not look at in these. */
+START_TEST(disks_that_went_back)
+{
+	static const enum raft_msg_type types[] = { RAFT_MSG_APPEND, RAFT_MSG_APPEND_REPLY };
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct raft_msg m = sample(types[i / 2]), got;
+		struct raft_entry room[ENTRIES];
+		struct buf b = BUF_INIT(4096);
+
+		m.went_back = i % 2 != 0;
+		raft_msg_write(&b, &m);
+		ck_assert_uint_eq((b.data[2] & 4) != 0, m.went_back);
+		ck_assert_int_eq(raft_msg_read(buf_span(&b), &got, room, ENTRIES), TV_OK);
+		ck_same(&m, &got);
+		buf_done(&b);
+	}
 }
 END_TEST
 
@@ -262,6 +283,7 @@ main(void)
 	int failed;
 
 	tcase_add_loop_test(t, there_and_back, RAFT_MSG_PRE_VOTE, RAFT_MSG_READ_INDEX_REPLY + 1);
+	tcase_add_test(t, disks_that_went_back);
 	tcase_add_test(t, bad_head);
 	tcase_add_test(t, too_many_entries);
 	tcase_add_test(t, unknown_type_is_not_written);

@@ -1,6 +1,7 @@
 /* Health of servers: what each fact does to a record, tolerance, who may vote, who counts as dead. */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "raftd/members/rules/server_health.h"
 
@@ -111,6 +112,28 @@ assert_why(raft_id id, const char *text)
 }
 
 /* Each reason by itself, then together; who is out of touch is not said to be late as well. */
+/* Its vote is not to be counted on from the first look on. */
+START_TEST(went_back)
+{
+	struct buf out = BUF_INIT(1024);
+
+	look();
+	look();
+	f[1].went_back = true;
+	look();
+	ck_assert(!healthy(2));
+	ck_assert(!server_health_find(&b, 2)->fit);
+	ck_assert_uint_eq(server_health_tolerance(&b, now()), 0);
+	server_health_why(&b, 2, &out);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&out), "its disk went back to an older state"));
+	buf_done(&out);
+	f[1].went_back = false;
+	f[0].went_back = true;		/* so it says of itself, too */
+	look();
+	ck_assert(healthy(2) && !healthy(1));
+}
+END_TEST
+
 START_TEST(why)
 {
 	static const struct {
@@ -335,6 +358,7 @@ main(void)
 	tcase_add_test(t, nothing_is_not_healthy);
 	tcase_add_test(t, gone_at_once);
 	tcase_add_test(t, doubt_before_the_verdict);
+	tcase_add_test(t, went_back);
 	tcase_add_test(t, why);
 	tcase_add_test(t, daemons_beside);
 	tcase_add_test(t, why_follows_the_verdict);

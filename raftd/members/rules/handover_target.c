@@ -16,7 +16,8 @@ hindered(const struct raft_status *st, raft_id id)
 {
 	const struct raft_peer_status *p = peer_of(st, id);
 
-	return p == NULL ? NULL : p->full ? "its disk is full" : p->unready ? "it is opening its state" : NULL;
+	return p == NULL ? NULL : p->full ? "its disk is full" : p->unready ? "it is opening its state" :
+	    p->lacking ? "its disk went back, and it has not caught up" : NULL;
 }
 
 static uint64_t

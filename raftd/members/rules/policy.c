@@ -147,6 +147,24 @@ heir_of(const struct policy_input *in, const struct raft_server_conf *s, const s
 	return NULL;
 }
 
+/*
+ * What it voted and acknowledged before is forgotten there: it is to vote again only when it has caught up.  Not when there is no
+ * quorum without it: then it keeps its seat while it catches up.
+ */
+static bool
+try_demote(const struct policy_input *in, const struct raft_server_conf *s, struct policy_decision *out)
+{
+	char text[256];
+
+	if (policy_may_remove(in->config, s->id, in->healthy, in->healthy_count, text, sizeof(text))) {
+		out->action = POLICY_DEMOTE;
+		out->server = *s;
+		return true;
+	}
+	snprintf(out->why, sizeof(out->why), "not demoting %.64s, whose disk went back, while it catches up: %.200s", s->name, text);
+	return false;
+}
+
 /* A configured server that has to go or to change. */
 static bool
 decide_configured(const struct policy_input *in, const struct raft_server_conf *s, struct policy_decision *out)
@@ -162,6 +180,8 @@ decide_configured(const struct policy_input *in, const struct raft_server_conf *
 		    "was replaced by a new server of its name" : "was replaced by a new server at its address", out);
 		return out->for_good;
 	}
+	if (s->voter && in_list(in->went_back, in->went_back_count, s->id) && try_demote(in, s, out))
+		return true;
 	if (g == NULL)
 		return false;
 	if (g->status == MEMBER_LEFT) {

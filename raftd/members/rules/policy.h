@@ -31,10 +31,12 @@ struct policy_input {
 	unsigned caught_up_count;
 	raft_id dead[RAFT_SERVERS_MAX];	/* failed in gossip and silent on their links for longer than the grace; */
 	unsigned dead_count;		/* none when dead servers are not cleaned up */
+	raft_id went_back[RAFT_SERVERS_MAX];	/* voters whose disks went back to an older state */
+	unsigned went_back_count;
 	unsigned min_voters;		/* that cleanup leaves in any case */
 };
 
-enum policy_action { POLICY_NONE, POLICY_ADD, POLICY_PROMOTE, POLICY_REMOVE, POLICY_UPDATE_ADDR, POLICY_TOMBSTONE };
+enum policy_action { POLICY_NONE, POLICY_ADD, POLICY_PROMOTE, POLICY_DEMOTE, POLICY_REMOVE, POLICY_UPDATE_ADDR, POLICY_TOMBSTONE };
 
 struct policy_decision {
 	enum policy_action action;

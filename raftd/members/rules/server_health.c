@@ -19,8 +19,10 @@ enum fault {
 	SILENT_RPCD = 256,
 	NO_GOSSIPD = 512,		/* of the server that looks; of another gossip says that it failed */
 	SILENT_GOSSIPD = 1024,
+	WENT_BACK = 2048,
 	BESIDE = NO_RPCD | SILENT_RPCD | NO_GOSSIPD | SILENT_GOSSIPD,
 	OUT_OF_TOUCH = FAILED | NOT_ALIVE | UNLINKED,
+	AT_ONCE = OUT_OF_TOUCH | WENT_BACK,	/* what no second look is needed for */
 };
 
 const struct server_health_record *
@@ -42,7 +44,7 @@ lag(const struct server_health_facts *f, const struct server_health_bounds *b)
 static unsigned
 faults_of(const struct server_health_facts *f, const struct server_health_bounds *b)
 {
-	unsigned faults = f->full ? FULL : 0;
+	unsigned faults = (f->full ? FULL : 0) | (f->went_back ? WENT_BACK : 0);
 
 	faults |= f->rpcd == DAEMON_AWAY ? NO_RPCD : f->rpcd == DAEMON_SILENT ? SILENT_RPCD : 0;
 	faults |= f->gossipd == DAEMON_AWAY ? NO_GOSSIPD : f->gossipd == DAEMON_SILENT ? SILENT_GOSSIPD : 0;
@@ -65,7 +67,7 @@ faults_of(const struct server_health_facts *f, const struct server_health_bounds
 static bool
 is_well(bool was, unsigned faults, unsigned before)
 {
-	return faults == 0 || (was && (faults & OUT_OF_TOUCH) == 0 && before == 0);
+	return faults == 0 || (was && (faults & AT_ONCE) == 0 && before == 0);
 }
 
 static void
@@ -140,6 +142,9 @@ fault_text(unsigned fault)
 		return "its gossipd does not run";
 	case SILENT_GOSSIPD:
 		return "its gossipd does not answer";
+	case WENT_BACK:
+		return "its disk went back to an older state (a reverted snapshot of a virtual machine?), so its vote does not count "
+		    "until it has caught up";
 	default:
 		return NULL;
 	}

@@ -3,7 +3,7 @@
  * last from look to look.
  *
  * A server is healthy when gossip has it alive, its link is up, it answered within the contact threshold, its log
- * ends in the leader's term and not further behind than allowed, its disk has room, and the daemons beside its raftd
+ * ends in the leader's term and not further behind than allowed, its disk has room and what it once held, and the daemons beside its raftd
  * answer.  How far behind is measured against the leader's log
  * at the look before: at tens of thousands of entries a second, any number of entries is but an instant.  One look
  * with a late answer is no illness: it takes two in a row; who left, failed or lost its link is unhealthy at once.
@@ -23,6 +23,7 @@ struct server_health_facts {		/* of one server, now */
 	bool alive, failed;		/* by gossip; neither: left, or unknown */
 	bool linked;			/* its link is proven */
 	bool full;			/* its disk takes no more writes */
+	bool went_back;			/* its disk was put back to an older state */
 	enum daemon_state rpcd, gossipd;	/* for longer than a restart takes; gossipd: of the server that looks */
 	bool never;			/* no answer since this server leads */
 	int64_t silent_ns;		/* since its last answer, or (never) since this server leads */
