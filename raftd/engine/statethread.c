@@ -314,11 +314,14 @@ waiting_run(void *ctx, void *self, struct lane_jobs *some)
 			fsm_read_end(x->fsm);
 			continue;
 		}
+		if (r->dropped)
+			continue;	/* before it was begun */
 		do {			/* again: the state was replaced meanwhile */
 			fsm_read_begin(x->fsm, false);
+			fsm_read_until(x->fsm, &r->dropped);
 			read_one(x, r);
 			fsm_read_end(x->fsm);
-		} while (r->answer.err == TV_EAGAIN);
+		} while (r->answer.err == TV_EAGAIN && !r->dropped);
 		keep_answer(r, x);
 	}
 	finish(ctx, some, false);

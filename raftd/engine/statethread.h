@@ -67,7 +67,8 @@ struct state_read {
 	/* Private. */
 	struct lane_job job;
 	uint8_t kind;
-	bool list, dropped;
+	bool list;
+	_Atomic bool dropped;		/* the thread that reads looks at it at each page */
 	enum { READ_OWN, READ_FOR, READ_JUDGE } way;
 	const struct op *op;
 	struct span args, token;	/* one behind the other */

@@ -156,6 +156,11 @@ void fsm_reader_free(struct fsm *reader);
  * is to be told of changes sets the watch first and reads then.
  */
 void fsm_read_begin(struct fsm *reader, bool cached);
+/*
+ * Within that: what is read from now on ends early, with an error, once *unwanted is set (by any thread), at the latest before
+ * the next page is waited for.  NULL: all of it is wanted.  Until fsm_read_end().
+ */
+void fsm_read_until(struct fsm *reader, const _Atomic bool *unwanted);
 void fsm_read_end(struct fsm *reader);
 /* A short read: can it be answered without looking at many records first?  Any thread; a moment later it may not. */
 bool fsm_is_at_hand(const struct fsm *f, const struct op *op);

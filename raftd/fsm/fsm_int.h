@@ -105,6 +105,7 @@ struct fsm {
 	bool reading, cached;		/* a reader between begin and end; that waits for nothing */
 	unsigned refused;		/* of a reader's look-up: pages that were not in the cache */
 	uint64_t fetched;		/* pages that a reader waited for */
+	const _Atomic bool *unwanted;	/* of a reader: set when no answer is waited for any more; NULL: never */
 	bool peace;			/* it has the state's lock, since it met a page that was being changed */
 	struct fsm_view *view;		/* of a reader, which sees the state as of that; or NULL */
 	/* Its cursor: a record that was read is written again without another search.  See table.c. */
@@ -177,6 +178,8 @@ void head_copy(struct fsm *reader);
 /* -- reader.c -- */
 /* Is this one of the codes after which a reader asks again: a lock that is held, a page that is not cached? */
 bool reader_may_retry(int ret);
+/* Is no answer waited for any more?  Then the read has failed. */
+bool reader_unwanted(struct fsm *f);
 /*
  * After one of those: a transaction anew.  True: it may ask again, in peace from who applies; reader_calm() ends that.  False: that
  * was no such code, or this reader waits for nothing.

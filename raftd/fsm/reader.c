@@ -140,7 +140,7 @@ pass_on(struct fsm *r)
 {
 	int none = 0, ret = r->failed;
 
-	if (ret != 0 && ret != ENOMEM && !reader_may_retry(ret))
+	if (ret != 0 && ret != ENOMEM && ret != ECANCELED && !reader_may_retry(ret))
 		(void)atomic_compare_exchange_strong(&r->owner->failed, &none, ret);
 }
 
@@ -153,6 +153,23 @@ fsm_read_end(struct fsm *r)
 	store_cached_only(false);
 	drop_tables(r);
 	r->reading = r->cached = false;
+	r->unwanted = NULL;
+}
+
+void
+fsm_read_until(struct fsm *r, const _Atomic bool *unwanted)
+{
+	r->unwanted = unwanted;
+}
+
+bool
+reader_unwanted(struct fsm *f)
+{
+	if (f->unwanted == NULL || !atomic_load_explicit(f->unwanted, memory_order_relaxed))
+		return false;
+	if (f->failed == 0)
+		f->failed = ECANCELED;
+	return true;
 }
 
 bool
@@ -194,7 +211,7 @@ reader_again(struct fsm *f, int ret)
 {
 	int why = 0;
 
-	if (!f->reading || f->cached || !reader_may_retry(ret))
+	if (!f->reading || f->cached || !reader_may_retry(ret) || reader_unwanted(f))
 		return false;
 	end_txn(f);				/* with all locks */
 	if (ret == STORE_UNCACHED) {

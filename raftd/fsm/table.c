@@ -179,7 +179,7 @@ tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
 	DBT key = key_dbt(k), data = { .flags = DB_DBT_USERMEM };
 	int ret;
 
-	if (!usable(f, k))
+	if (!usable(f, k) || reader_unwanted(f))
 		return false;
 	for (;;) {
 		data.data = f->scratch.data;
@@ -427,8 +427,11 @@ static void
 bulk_fill(struct fsm *f, struct tbl_scan *s)
 {
 	struct bulk *b = &s->bulk, last;
-	int ret = bulk_read(f, s);
+	int ret;
 
+	if (reader_unwanted(f))
+		return;
+	ret = bulk_read(f, s);
 	b->at = NULL;
 	b->end = ret != 0;
 	if (ret == 0) {

@@ -129,6 +129,16 @@ def restarted(c):
     return leader
 
 
+def restarted_cold(c, node):
+    """This one, with nothing of its state in memory; it need not lead."""
+    node.stop()
+    forget_pages(node)
+    node.start()
+    c.wait_leader()
+    c.wait_equal()
+    return node
+
+
 def under_load(c, leader, slow, writes):
     """Load while slow() holds: the same leader all the time, and cached keys are read."""
     term, since = leader.info()["term"], marks(c.nodes)
@@ -323,6 +333,42 @@ def test_info_while_a_disk_hangs():
             c.wait_equal()
 
 
+def reads_under_way(node):
+    return int(node.info("raftd")["state_waiting"])
+
+
+def test_lists_that_nobody_waits_for():
+    """
+    All keys are listed in a cold state, by as many as may at a time, and each page takes 5 ms: when the lists are cancelled, as rpcd does
+    when its client has gone, or the connection is closed, they end at their next page, and others have their places.
+    """
+    with FaultCluster(**SMALL) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        fill(leader, range(KEYS), VALUE)
+        c.wait_equal()
+        node = restarted_cold(c, leader)
+        disk = c.disks[node]
+        for how in "cancel", "close":
+            disk.read_delay(5, kind="state")
+            with connect(node) as conn:
+                for number in range(1, 9):
+                    conn.send(MSG.OP, [OP.KV_LIST, "", READ_STALE, 0, 0, 0, "", ["k/"]], number)
+                before = disk.reads_delayed("state")
+                wait_for("the walks have begun", lambda: disk.reads_delayed("state") > before + 20)
+                for number in range(1, 9):
+                    if how == "cancel":
+                        conn.send(MSG.OP, None, number, tvframe.CANCEL)
+                if how == "cancel":
+                    wait_for("the places are free", lambda: reads_under_way(node) == 0)
+            wait_for("the places are free", lambda: reads_under_way(node) == 0)
+            ended = disk.reads_delayed("state")
+            assert ended - before < 1500, "%s: %d pages of some 8 times 7000 were read" % (how, ended - before)
+            time.sleep(0.5)
+            assert disk.reads_delayed("state") - ended < 10, "the walks go on"
+            disk.clear()
+
+
 if __name__ == "__main__":
     main(test_slow_pages, test_cold_start_of_a_large_state, test_replays_and_votes, test_behind_and_fed_from_disk,
-         test_sessions_beside_slow_reads, test_info_while_a_disk_hangs)
+         test_sessions_beside_slow_reads, test_info_while_a_disk_hangs, test_lists_that_nobody_waits_for)

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "raftd/engine/statethread.h"
 
@@ -20,6 +21,8 @@ struct fsm {				/* the state, or a reader of it */
 	struct fsm *of;			/* NULL: it is the state */
 	_Atomic uint64_t applied;
 	bool cached, begun;
+	const _Atomic bool *unwanted;	/* of a reader */
+	_Atomic unsigned pages, walks;	/* that a walk has looked at; of "pages" */
 	sem_t *hang;			/* a read of "cold" waits for it */
 	uint64_t fail_at;		/* applying this index fails */
 	_Atomic unsigned readers, replaced_reads;
@@ -54,6 +57,12 @@ fsm_read_begin(struct fsm *r, bool cached)
 	r->begun = true;
 	r->cached = cached;
 	r->applied = r->of->applied;
+}
+
+void
+fsm_read_until(struct fsm *r, const _Atomic bool *unwanted)
+{
+	r->unwanted = unwanted;
 }
 
 void
@@ -127,6 +136,17 @@ fsm_is_at_hand(const struct fsm *f, const struct op *op)
 	return true;
 }
 
+/* A thousand pages, of which each takes its time. */
+static void
+walk(struct fsm *r)
+{
+	r->of->walks++;
+	for (unsigned i = 0; i < 1000 && !*r->unwanted; i++) {
+		r->of->pages++;
+		usleep(5000);
+	}
+}
+
 /* "cold": not in the cache, and the disk may hang; "large"; "bad"; anything else is its own answer. */
 void
 fsm_read(struct fsm *r, const struct op *op, struct span args, struct arena *a, struct buf *out, struct fsm_answer *ans)
@@ -138,6 +158,8 @@ fsm_read(struct fsm *r, const struct op *op, struct span args, struct arena *a, 
 		ans->err = TV_EAGAIN;
 	else if (span_eqs(args, "cold") && r->of->hang != NULL)
 		sem_wait(r->of->hang);
+	if (span_eqs(args, "pages"))
+		walk(r);
 	if (span_eqs(args, "replaced") && r->of->replaced_reads++ < 2)
 		ans->err = TV_EAGAIN;
 	if (span_eqs(args, "bad")) {
@@ -437,6 +459,34 @@ START_TEST(reads_are_bounded_and_dropped)
 }
 END_TEST
 
+/* No answer is waited for any more: the walk ends at its next page, those that were not begun never begin, and the places are free. */
+START_TEST(a_dropped_list_ends_early)
+{
+	struct seen seen;
+	struct statethread *s = start(&seen);
+	struct state_read *r[8];
+	unsigned n = 0, lists = 0;
+
+	while (statethread_may_read(s, op_find(OP_KV_LIST)))
+		r[lists++] = ask(s, OP_KV_LIST, "pages", &n);
+	while (state.pages == 0)
+		usleep(1000);
+	for (unsigned i = 0; i < lists; i++)
+		statethread_drop(s, r[i]);
+	while (!statethread_may_read(s, op_find(OP_KV_LIST)))
+		ev_run(loop, EVRUN_ONCE);
+	for (unsigned i = 0; i < 2 * lists; i++) {
+		r[0] = ask(s, OP_KV_LIST, "pages", &n);
+		statethread_drop(s, r[0]);
+		while (!statethread_may_read(s, op_find(OP_KV_LIST)))
+			ev_run(loop, EVRUN_ONCE);
+	}
+	end(s);
+	ck_assert_uint_lt(state.pages, 100);			/* of some thousand */
+	ck_assert_uint_eq(n, 0);
+}
+END_TEST
+
 static void
 count_call(struct fsm *f, void *ctx)
 {
@@ -638,6 +688,7 @@ main(void)
 	tcase_add_test(t, answers_of_all_sizes);
 	tcase_add_test(t, a_hanging_disk_holds_up_nobody);
 	tcase_add_test(t, reads_are_bounded_and_dropped);
+	tcase_add_test(t, a_dropped_list_ends_early);
 	tcase_add_test(t, calls_between_batches_keep_their_place);
 	tcase_add_test(t, quiet_batches_wake_nobody);
 	tcase_add_test(t, stopped_in_the_middle);
