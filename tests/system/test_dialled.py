@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,7 +15,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import nameserver  # noqa: E402
 import netns  # noqa: E402
-from cluster import BUILD, Cluster, main, skip  # noqa: E402
+import unitwalls  # noqa: E402
+from cluster import BUILD, TOP, Cluster, main, skip  # noqa: E402
 from gossipkit import ALIVE, TIMING, agree, info, join, statuses, up  # noqa: E402
 from inject import inside, missing  # noqa: E402
 from nameserver import NameServer, write  # noqa: E402
@@ -316,6 +318,34 @@ def test_walls():
         assert not any(f.startswith((g1.data, c.keys)) for f in open_files), open_files
 
 
+def test_shipped_walls():
+    """The same behind what gossipd's unit puts up, with the system calls of Debian 12's sets."""
+    etc()
+    with NameServer(SERVER) as names, pool() as c:
+        g2 = up(c.add("g2", 2, server=False))
+        names.add("g2.test", g2.addr)
+        names.truncated.add("g2.test")
+        names.srv("_serf._tcp.test", ("g2.test", 8301))
+        write(c.dir + "/peers", "g2.test\n")
+        g1 = c.add("g1", 1, server=False, retry_join=["g2.test", "srv:_serf._tcp.test", "file:%s/peers" % c.dir])
+        os.makedirs(g1.data + "/gossipd", mode=0o700)
+        shutil.chown(g1.data + "/gossipd", "_gossipd", "_gossipd")
+        with open(os.path.join(TOP, "etc/systemd/gossipd.service.in"), encoding="utf-8") as f:
+            unit = re.sub(r"(?m)^ExecStartPre=.*$", "", f.read())
+        unit = re.sub(r"(?m)^ExecStart=.*$", "ExecStart=%s/gossipd/gossipd -c %s" % (BUILD, g1.conf), unit)
+        write(c.dir + "/unit", re.sub(r"(?m)^ReadWritePaths=.*$", "ReadWritePaths=" + c.dir, unit))
+        with open(g1.log_path("gossipd"), "wb") as out:
+            walled = subprocess.Popen(["unshare", "--mount", sys.executable, unitwalls.__file__, c.dir + "/unit", os.path.join(
+                TOP, "tests", "data", "systemd", "252-syscalls.txt")], stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            for what in ("g2.test", "srv:_serf._tcp.test", "file:%s/peers" % c.dir):
+                says(g1, "retry_join: %s is %s:8301" % (what, g2.addr))
+            joined(g1, g2)
+        finally:
+            walled.terminate()
+            assert walled.wait(30) == 0, log(g1)
+
+
 def test_without_the_program():
     """Addresses work without gossipd-names; names do not, and it is said why."""
     etc(hosts="127.0.0.1 localhost\n%s.2 g2\n" % NET)
@@ -341,4 +371,5 @@ if __name__ == "__main__":
     netns.enter(mounts=True)
     etc.folder = nameserver.own_etc()
     main(test_name_that_comes, test_all_addresses, test_machine, test_silence, test_srv, test_srv_of_another_port, test_file,
-         test_ourselves, test_client, test_wan, test_frozen, test_walls, test_without_the_program)
+         test_ourselves, test_client, test_wan, test_frozen, test_walls,
+         test_shipped_walls, test_without_the_program)
