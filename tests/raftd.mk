@@ -7,6 +7,12 @@ TESTS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_bo
 	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv tests/unit/check_disk_mark
 tests_unit_check_entrycache_SOURCES = tests/unit/check_entrycache.c
 tests_unit_check_entrycache_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
+# The leader's passes over the catalog: a sample of seeds; 10,000 by hand, and rules broken on purpose (mutants_reconcile.py).
+check_PROGRAMS += tests/sim/sim_reconcile
+TESTS += tests/sim/sim_reconcile
+tests_sim_sim_reconcile_SOURCES = tests/sim/sim_reconcile.c
+tests_sim_sim_reconcile_LDADD = raftd/libraftshell.a common/libtvcore.a
+EXTRA_DIST += tests/sim/mutants_reconcile.py
 tests_unit_check_policy_SOURCES = tests/unit/check_policy.c
 tests_unit_check_policy_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_bootstrap_SOURCES = tests/unit/check_bootstrap.c

@@ -59,7 +59,7 @@
 	/* Answered when both pools were left; gossipd then exits 0. */ \
 	M(20, GOSSIP_LEAVE, "gossipd.sock", "rpcd", MSG_SMALL, REC(empty), MSG_TEXT, ANSWER) \
 	/* TV_ENOENT: no such member. */ \
-	M(21, GOSSIP_FORCE_LEAVE, "gossipd.sock", "rpcd", MSG_SMALL, REC(msg_force_leave), MSG_TEXT, ANSWER) \
+	M(21, GOSSIP_FORCE_LEAVE, "gossipd.sock", "rpcd, raftd", MSG_SMALL, REC(msg_force_leave), MSG_TEXT, ANSWER) \
 	/* [map name -> str]: replaces own LAN and WAN tags of those names, "" removes; into a table of fixed \
 	 * size */ \
 	M(22, GOSSIP_TAGS, "gossipd.sock", "raftd", MSG_TEXT, HAND, MSG_TEXT, ANSWER) \

@@ -7,7 +7,7 @@
 struct member_slot {
 	struct member *m;		/* owned by the table */
 	uint32_t round;			/* the listing that reported it last, as member_table.round was then */
-	bool gone, dirty, forced, server;	/* the user's marks; false in a new slot */
+	bool gone, dirty, forced, server, refused;	/* the user's marks; false in a new slot */
 };
 
 struct member_table {

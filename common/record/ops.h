@@ -302,6 +302,8 @@ struct op_access {
 	X(117, ACL_ENABLE,          "Internal.ACLEnable",     WRITE,   acl_enable,         bool_reply,       ONE, \
 	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
 	X(118, ACL_REAP,            "Internal.ACLTokenReap",  WRITE,   acl_reap,           bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
+	X(130, NODE_GUARD,          "Internal.NodeGuard",     WRITE,   empty,              bool_reply,       ONE, \
 	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING))
 
 enum op_code {

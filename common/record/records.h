@@ -166,7 +166,8 @@ RECORD(catalog_register,
 	(I64, Now, SF_HIDDEN))		/* wall clock of the proposer: lock delays of sessions that a check ends */
 
 RECORD(catalog_deregister,
-	(STR, Node), (STR, Datacenter), (STR, ServiceID), (STR, CheckID), (I64, Now, SF_HIDDEN))
+	(STR, Node), (STR, Datacenter), (STR, ServiceID), (STR, CheckID), (I64, Now, SF_HIDDEN),
+	(STR, ID, SF_HIDDEN))		/* only of the node that has this id; "": whatever its id is */
 
 RECORD(catalog_read,			/* all catalog and health reads; unused fields stay empty */
 	(STR, Name),			/* node, service, state; CATALOG_NODES: only this one, if the server can */

@@ -36,8 +36,8 @@ struct fsm;
  */
 /* Since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY; 5: OP_QUERY_CREATE and its kin; 7: OP_ACL_ENABLE
  * and its kin (6 could not be asked for). */
-/* 8: premises behind an entry. */
-#define FSM_VERSION 8u
+/* 8: premises behind an entry; 9: OP_NODE_GUARD. */
+#define FSM_VERSION 9u
 #define FSM_PREMISES_SINCE 8u
 /* Of the write-ahead log of the state: it has at least one file, with all its blocks. */
 #define FSM_LOG_FILE_BYTES (16u << 20)
@@ -412,6 +412,13 @@ enum tv_err fsm_each_ttl_session(struct fsm *f, struct span after,
  * are read into the arena.
  */
 bool fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status);
+/* The same of the node that has this id; "" has none. */
+bool fsm_node_of_id(struct fsm *f, struct span id, struct arena *a, struct node *out, struct span *serf_status);
+/*
+ * Does the state guard nodes that live?  It does since OP_NODE_GUARD was applied, for good: registrations and deregistrations
+ * that come with another node's id change nothing of a node whose serfHealth is not critical.
+ */
+bool fsm_guards_nodes(const struct fsm *f);
 /* Is there a node of this name? */
 bool fsm_has_node(struct fsm *f, struct span node);
 /* Each node that has a serfHealth check, those behind the name `after`, as above. */

@@ -30,6 +30,8 @@ struct leader {
 		struct proposal proposal;
 		bool pending, due;	/* proposed; the answer */
 	} marks, tokens;
+	struct proposal guard;		/* of nodes that live */
+	bool guarding;			/* under way */
 	struct proposal enable;		/* of access control */
 	bool enabling;			/* under way */
 	bool told;			/* that not all servers can have it */
@@ -104,6 +106,26 @@ enabled(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 		    (unsigned long long)p->index);
 }
 
+static void
+guarded(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct leader *l = (struct leader *)((char *)p - offsetof(struct leader, guard));
+
+	(void)err;			/* the next look tries again */
+	(void)result;
+	l->guarding = false;
+}
+
+/* Once all servers can have it, the state refuses what would take from a node that lives (OP_NODE_GUARD). */
+static void
+guard_nodes(struct leader *l)
+{
+	static const char none[1];	/* an empty record */
+
+	if (l->active && !l->guarding && !fsm_guards_nodes(l->d->fsm))
+		l->guarding = propose_record(l->d, &l->guard, OP_NODE_GUARD, none, guarded, NULL, 0) == TV_OK;
+}
+
 /* What the configuration asks for becomes a fact of the whole cluster, once and for good. */
 static void
 enable_acl(struct leader *l)
@@ -125,6 +147,7 @@ on_reap(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	look(w->data);
+	guard_nodes(w->data);
 	enable_acl(w->data);
 }
 
@@ -138,6 +161,7 @@ start(struct leader *l)
 	leader_coordinates_start(l->coordinates);
 	ev_timer_again(l->d->loop, &l->reap);
 	look(l);				/* another leader may have left some */
+	guard_nodes(l);
 	enable_acl(l);
 	gossip_announce(l->d->gossip);
 }
@@ -234,6 +258,12 @@ bool
 leader_active(const struct leader *l)
 {
 	return l->active;
+}
+
+void
+leader_info(const struct leader *l, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	leader_catalog_info(l->catalog, fn, ctx);
 }
 
 enum tv_err

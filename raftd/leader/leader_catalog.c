@@ -1,6 +1,7 @@
 /*
  * The catalog in step with gossip.  Members of which there is news are looked at in a thread, some at a time; what was found
- * is judged on the loop, by what is known of them then: a member of which there was news meanwhile is looked at again.
+ * is judged on the loop, by what is known of all members then (rules/reconcile.h): a member of which there was news meanwhile is
+ * looked at again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader_catalog.h"
 #include "raftd/leader/member_entry.h"
+#include "raftd/leader/members_view.h"
+#include "raftd/leader/refusals.h"
 #include "raftd/leader/strays.h"
 #include "raftd/peers/gossip.h"
 
@@ -26,10 +29,10 @@ struct look {
 	struct leader_catalog *c;
 	uint64_t round;			/* in which it was asked for */
 	unsigned count;
+	struct arena texts;		/* of what is stored */
 	struct looked {
 		struct member *m;	/* as it was then; owned */
-		bool gone;
-		struct member_state state;
+		struct reconcile_stored stored;
 		enum tv_err err;
 	} at[LOOKS_MAX];
 };
@@ -38,11 +41,13 @@ struct leader_catalog {
 	struct raftd *d;
 	bool active, due;
 	uint64_t round;			/* of starts and stops */
+	uint64_t passes;		/* comparisons of all members since the start of the process */
 	unsigned writing;
 	struct write *writes;		/* so many */
 	size_t cursor;			/* of the walk through the members */
 	struct look *look;		/* under way; or NULL */
 	struct strays *strays;
+	struct refusals *refusals;
 	ev_timer whole, retry;
 };
 
@@ -50,17 +55,23 @@ struct write {				/* one on its way */
 	struct write *next;
 	struct proposal proposal;
 	struct leader_catalog *c;
-	char node[256];
+	char node[MEMBER_NAME_BYTES_MAX + 1], id[64];
 };
 
-/* The state does not show yet what this member's entry will be. */
+/* The state does not show yet what the entry of this name, or of this id, will be. */
 static bool
-is_changing(const struct leader_catalog *c, struct span node)
+is_changing(const struct leader_catalog *c, struct span node, struct span id)
 {
 	for (const struct write *w = c->writes; w != NULL; w = w->next)
-		if (span_eqs(node, w->node))
+		if (span_eq_nocase(node, span_str(w->node)) || (id.len > 0 && span_eq_nocase(id, span_str(w->id))))
 			return true;
 	return false;
+}
+
+static bool
+member_is_changing(const struct leader_catalog *c, const struct member *m)
+{
+	return is_changing(c, m->name, member_tag(m, "id"));
 }
 
 static void
@@ -85,15 +96,15 @@ write_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	if (err == TV_OK && result != NULL && result->err != TV_OK)
 		log_warn("raftd", "catalog entry of member '%s': %s", log_safe(span_str(w->node), name, sizeof(name)),
 		    log_safe(result->text, text, sizeof(text)));
-	/* What did not get through shows again at the next comparison. */
-	if (err != TV_OK && c->active)
+	/* What did not get through, or was refused for what was written meanwhile, shows again at the next comparison. */
+	if ((err != TV_OK || (result != NULL && result->err == TV_ECONFLICT)) && c->active)
 		ev_timer_again(c->d->loop, &c->retry);
 	write_free(w);
 	leader_catalog_wake(c);
 }
 
 static enum tv_err
-propose(struct leader_catalog *c, struct span node, uint16_t op, const void *rec)
+propose(struct leader_catalog *c, struct span node, struct span id, uint16_t op, const void *rec)
 {
 	struct write *w = calloc(1, sizeof(*w));
 	char why[256], shown[256], name[300];
@@ -103,6 +114,7 @@ propose(struct leader_catalog *c, struct span node, uint16_t op, const void *rec
 		return TV_ENOMEM;
 	w->c = c;
 	snprintf(w->node, sizeof(w->node), "%.*s", (int)node.len, (const char *)node.p);
+	(void)span_copy(id, w->id, sizeof(w->id));
 	w->next = c->writes;
 	c->writes = w;
 	c->writing++;
@@ -118,31 +130,33 @@ propose(struct leader_catalog *c, struct span node, uint16_t op, const void *rec
 
 /* -- one member -- */
 
-static bool
-is_ours(struct leader_catalog *c, const struct member *m)
+static const char *
+reason_of(const struct reconcile_decision *dec)
 {
-	struct span role = member_tag(m, "role");
-
-	return span_eqs(member_tag(m, "dc"), c->d->cluster.datacenter) &&
-	    (span_eqs(role, "server") || span_eqs(role, "client"));
+	switch (dec->why) {
+	case RECONCILE_LEFT:
+		return "left";
+	case RECONCILE_REAPED:
+		return "reaped";
+	case RECONCILE_ID_TAKEN:
+		return "does not live, and its node id is another member's now";
+	default:
+		return dec->node.member ? "does not live, and its name is another node's now" :
+		    "was registered, not a member, and its name is a member's now";
+	}
 }
 
+/* The entry goes if it still is that node's when the log comes to it. */
 static enum tv_err
-propose_deregister(struct leader_catalog *c, struct span node, const char *how)
+deregister(struct leader_catalog *c, const struct reconcile_node *n, const char *how)
 {
-	struct catalog_deregister args = { .Node = node, .Datacenter = span_str(c->d->cluster.datacenter) };
+	struct catalog_deregister args = { .Node = n->name, .Datacenter = span_str(c->d->cluster.datacenter), .ID = n->id };
 	char name[300];
-	enum tv_err err = propose(c, node, OP_CATALOG_DEREGISTER, &args);
+	enum tv_err err = propose(c, n->name, n->id, OP_CATALOG_DEREGISTER, &args);
 
 	if (err == TV_OK)
-		log_info("triumvir", "member '%s' %s, deregistering", log_safe(node, name, sizeof(name)), how);
+		log_info("triumvir", "member '%s' %s, deregistering", log_safe(n->name, name, sizeof(name)), how);
 	return err;
-}
-
-static enum tv_err
-deregister(struct leader_catalog *c, struct span node, const char *how)
-{
-	return span_eqs(node, c->d->id.name) ? TV_OK : propose_deregister(c, node, how);	/* never ourself */
 }
 
 static enum tv_err
@@ -153,31 +167,51 @@ write_health(struct leader_catalog *c, const struct member *m, bool alive, bool 
 	enum tv_err err;
 
 	member_entry_make(m, c->d->cluster.datacenter, alive, &entry);
-	err = propose(c, m->name, OP_CATALOG_REGISTER, &entry.args);
+	err = propose(c, m->name, member_tag(m, "id"), OP_CATALOG_REGISTER, &entry.args);
 	if (err == TV_OK && news)
 		log_info("triumvir", "member '%s' %s", log_safe(m->name, name, sizeof(name)),
 		    alive ? "joined, marking health alive" : "failed, marking health critical");
 	return err;
 }
 
+static void
+forget(struct leader_catalog *c, const struct member *m, const struct reconcile_member *heir)
+{
+	char name[300], now[300];
+
+	log_info("triumvir", "member '%s' has failed, and its node is '%s' now: forgetting the former name",
+	    log_safe(m->name, name, sizeof(name)), log_safe(heir->name, now, sizeof(now)));
+	gossip_prune(c->d->gossip, m->name);
+}
+
 /* Writes what is to be different.  *again: that is a first step, compare again when it is applied. */
 static enum tv_err
-settle(struct leader_catalog *c, const struct member *m, bool gone, const struct member_state *st, bool *again)
+settle(struct leader_catalog *c, const struct reconcile_view *v, const struct gossip_member *gm,
+    const struct reconcile_stored *st, bool *again)
 {
-	*again = false;
-	if (gone || m->status == MEMBER_LEFT)
-		return st->known ? deregister(c, m->name, gone ? "reaped" : "left") : TV_OK;
-	if (m->status == MEMBER_FAILED)
-		return st->known && st->health != HEALTH_CRITICAL ? write_health(c, m, false, true) : TV_OK;
-	if (m->status != MEMBER_ALIVE)
-		return TV_OK;
-	if (st->replaced) {
+	struct reconcile_member m = members_rule_of(gm->member, gm->gone);
+	struct reconcile_decision dec;
+
+	reconcile_member(v, &m, members_is_copy(c->d, gm->member), st, &dec);
+	*gm->refused = dec.action == RECONCILE_REFUSE;
+	switch (dec.action) {
+	case RECONCILE_WRITE_ALIVE:
+		return write_health(c, gm->member, true, !st->named.known || !st->passing);
+	case RECONCILE_WRITE_FAILED:
+		return write_health(c, gm->member, false, true);
+	case RECONCILE_REMOVE:
 		*again = true;
-		return propose_deregister(c, m->name, "has a new node id");
-	}
-	if (st->known && st->same && st->health == HEALTH_PASSING)
+		return is_changing(c, dec.node.name, dec.node.id) ? TV_OK : deregister(c, &dec.node, reason_of(&dec));
+	case RECONCILE_REFUSE:
+		refusals_log(c->refusals, gm->member, &dec);
 		return TV_OK;
-	return write_health(c, m, true, !st->known || st->health != HEALTH_PASSING);
+	case RECONCILE_FORGET:
+		forget(c, gm->member, &dec.other);
+		return TV_OK;
+	case RECONCILE_NOTHING:
+		break;
+	}
+	return TV_OK;
 }
 
 /* -- members of which there is news -- */
@@ -187,6 +221,8 @@ look_free(struct look *l)
 {
 	for (unsigned i = 0; l != NULL && i < l->count; i++)
 		free(l->at[i].m);
+	if (l != NULL)
+		arena_done(&l->texts);
 	free(l);
 }
 
@@ -196,24 +232,24 @@ look_work(struct fsm *reader, void *ctx)
 	struct look *l = ctx;
 
 	for (unsigned i = 0; i < l->count; i++)
-		l->at[i].err = member_entry_look(reader, l->at[i].m, &l->at[i].state);
+		l->at[i].err = member_entry_look(reader, l->at[i].m, &l->texts, &l->at[i].stored);
 }
 
 static void
-take_answer(struct leader_catalog *c, const struct looked *x)
+take_answer(struct leader_catalog *c, const struct reconcile_view *v, const struct looked *x)
 {
 	struct gossip_member gm;
-	enum tv_err err = x->err;
+	enum tv_err err = v == NULL ? TV_ENOMEM : x->err;
 	bool again = false;
 
 	if (!gossip_look_up(c->d->gossip, x->m->name, &gm) || *gm.dirty)
 		return;				/* forgotten, or looked at again because of the news */
-	if (err == TV_OK && is_changing(c, x->m->name))
+	if (err == TV_OK && member_is_changing(c, x->m))
 		again = true;			/* when that write is done */
 	else if (err == TV_OK)
-		err = settle(c, gm.member, gm.gone, &x->state, &again);
+		err = settle(c, v, &gm, &x->stored, &again);
 	/* What cannot be written for another reason is for the next comparison as a whole. */
-	if (x->err != TV_OK || err == TV_EAGAIN || err == TV_ENOMEM) {
+	if (v == NULL || x->err != TV_OK || err == TV_EAGAIN || err == TV_ENOMEM) {
 		ev_timer_again(c->d->loop, &c->retry);
 		again = true;
 	}
@@ -227,11 +263,16 @@ look_done(void *ctx)
 {
 	struct look *l = ctx;
 	struct leader_catalog *c = l->c;
+	struct reconcile_view *v;
 
 	c->look = NULL;
 	/* Else all members were marked since, or will be. */
-	for (unsigned i = 0; i < l->count && c->active && l->round == c->round; i++)
-		take_answer(c, &l->at[i]);
+	if (c->active && l->round == c->round) {
+		v = members_view(c->d);
+		for (unsigned i = 0; i < l->count; i++)
+			take_answer(c, v, &l->at[i]);
+		reconcile_view_free(v);
+	}
 	look_free(l);
 	leader_catalog_wake(c);
 }
@@ -243,7 +284,7 @@ look_add(struct look *l, const struct gossip_member *gm)
 	struct member *m = member_clone(gm->member);
 
 	if (m != NULL)
-		l->at[l->count++] = (struct looked){ .m = m, .gone = gm->gone };
+		l->at[l->count++] = (struct looked){ .m = m };
 	return m != NULL;
 }
 
@@ -258,9 +299,9 @@ look_collect(struct leader_catalog *c, struct look *l, unsigned max, bool *end)
 			*end = true;
 			break;
 		}
-		if (!*gm.dirty || is_changing(c, gm.member->name))
+		if (!*gm.dirty || member_is_changing(c, gm.member))
 			continue;		/* the latter is looked at when its write is done */
-		if (is_ours(c, gm.member)) {
+		if (members_are_ours(c->d, gm.member)) {
 			if (!look_add(l, &gm))
 				return TV_ENOMEM;
 			*gm.dirty = false;
@@ -284,6 +325,7 @@ look(struct leader_catalog *c)
 	if (l != NULL) {
 		l->c = c;
 		l->round = c->round;
+		l->texts = ARENA_INIT(LOOKS_MAX * (MEMBER_ENTRY_TEXTS + 64));
 		err = look_collect(c, l, LOOKS_MAX - c->writing, &end);
 	}
 	if (err == TV_OK && l->count > 0)
@@ -313,12 +355,12 @@ leader_catalog_turn(struct leader_catalog *c)
 /* -- as a whole -- */
 
 static void
-on_stray(void *ctx, struct span node)
+on_stray(void *ctx, const struct reconcile_node *n)
 {
 	struct leader_catalog *c = ctx;
 
-	if (!is_changing(c, node))
-		(void)deregister(c, node, "reaped");	/* else at the next look */
+	if (!is_changing(c, n->name, n->id))
+		(void)deregister(c, n, "reaped");	/* else at the next look */
 }
 
 static void
@@ -328,6 +370,7 @@ on_whole(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
+	c->passes++;
 	gossip_mark_all(c->d->gossip);
 	leader_catalog_wake(c);
 	if (gossip_settled(c->d->gossip, c->d->conf.reconcile_interval))
@@ -372,6 +415,28 @@ leader_catalog_stop(struct leader_catalog *c)
 	ev_timer_stop(c->d->loop, &c->retry);
 }
 
+static unsigned
+refused_now(const struct leader_catalog *c)
+{
+	struct gossip_member gm;
+	unsigned n = 0;
+
+	for (size_t at = 0; c->active && gossip_next(c->d->gossip, &at, &gm);)
+		n += *gm.refused;
+	return n;
+}
+
+void
+leader_catalog_info(const struct leader_catalog *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)c->passes);
+	fn(ctx, "catalog_passes", text);
+	snprintf(text, sizeof(text), "%u", refused_now(c));
+	fn(ctx, "catalog_refused", text);
+}
+
 struct leader_catalog *
 leader_catalog_new(struct raftd *d)
 {
@@ -381,7 +446,10 @@ leader_catalog_new(struct raftd *d)
 		return NULL;
 	c->d = d;
 	c->strays = strays_new(d, on_stray, c);
-	if (c->strays == NULL) {
+	c->refusals = refusals_new(d);
+	if (c->strays == NULL || c->refusals == NULL) {
+		strays_free(c->strays);
+		refusals_free(c->refusals);
 		free(c);
 		return NULL;
 	}
@@ -398,6 +466,7 @@ leader_catalog_free(struct leader_catalog *c)
 		return;
 	leader_catalog_stop(c);
 	strays_free(c->strays);
+	refusals_free(c->refusals);
 	look_free(c->look);
 	free(c);
 }

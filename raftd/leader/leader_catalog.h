@@ -1,7 +1,7 @@
 /*
  * Keeps the catalog in step with gossip while leading: members come (registered, serfHealth passing), fail
- * (serfHealth critical), leave or are reaped (deregistered; never ourself).  Compared on every gossip event and from
- * time to time as a whole; only differences are written.  What the catalog says is read in a thread.
+ * (serfHealth critical), leave or are reaped (deregistered; never a node that lives: rules/reconcile.h).  Compared on every
+ * gossip event and from time to time as a whole; only differences are written.  What the catalog says is read in a thread.
  */
 #ifndef TV_RAFTD_LEADER_LEADER_CATALOG_H
 #define TV_RAFTD_LEADER_LEADER_CATALOG_H
@@ -18,5 +18,7 @@ void leader_catalog_stop(struct leader_catalog *c);
 /* Gossip told something: look at what it marked. */
 void leader_catalog_wake(struct leader_catalog *c);
 void leader_catalog_turn(struct leader_catalog *c);
+/* Figures by name: comparisons of all members so far, and members that are refused now. */
+void leader_catalog_info(const struct leader_catalog *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 
 #endif

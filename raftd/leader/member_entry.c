@@ -101,7 +101,7 @@ is_same_node(const struct member *m, const struct node *stored)
 
 	addresses(m, member_ip(m, ip), &tagged);
 	pair(&meta, "consul-network-segment", span_str(""));
-	return span_eq(member_tag(m, "id"), stored->ID) && span_eqs(stored->Address, ip) &&
+	return span_eq(m->name, stored->Node) && span_eq(member_tag(m, "id"), stored->ID) && span_eqs(stored->Address, ip) &&
 	    same_map(&tagged, &stored->TaggedAddresses) && same_map(&meta, &stored->Meta);
 }
 
@@ -137,29 +137,42 @@ is_same_service(struct fsm *f, const struct member *m)
 	return same;
 }
 
-/* Reinstalled, with a new node id.  A catalog entry keeps its id for life. */
+/* What the rules have to know of a node, copied into keep.  False: no memory. */
 static bool
-is_replaced(const struct member *m, const struct node *stored)
+keep_node(const struct node *n, struct span health, struct arena *keep, struct reconcile_node *out)
 {
-	struct span id = member_tag(m, "id");
+	*out = (struct reconcile_node){ .known = true, .name = arena_copy(keep, n->Node),
+	    .id = n->ID.len > 0 ? arena_copy(keep, n->ID) : span_str(""), .member = health.len > 0 };
+	return out->name.p != NULL && out->id.p != NULL;
+}
 
-	return id.len > 0 && stored->ID.len > 0 && !span_eq(id, stored->ID);
+static enum tv_err
+compare(struct fsm *reader, const struct member *m, struct arena *a, struct arena *keep, struct reconcile_stored *out)
+{
+	struct node named = { 0 }, held = { 0 };
+	struct span health = SPAN_NONE, other = SPAN_NONE, id = member_tag(m, "id");
+	bool kept = true;
+
+	if (fsm_node_health(reader, m->name, a, &named, &health)) {
+		kept = keep_node(&named, health, keep, &out->named);
+		out->passing = span_eqs(health, "passing");
+		out->critical = span_eqs(health, "critical");
+		out->same = is_same_node(m, &named) && is_same_service(reader, m);
+	}
+	if (!span_eq_nocase(named.ID, id) && fsm_node_of_id(reader, id, a, &held, &other) &&
+	    !span_eq_nocase(held.Node, m->name))
+		kept = keep_node(&held, other, keep, &out->held) && kept;
+	return kept ? fsm_read_err(reader) : TV_ENOMEM;
 }
 
 enum tv_err
-member_entry_look(struct fsm *reader, const struct member *m, struct member_state *out)
+member_entry_look(struct fsm *reader, const struct member *m, struct arena *keep, struct reconcile_stored *out)
 {
-	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
-	struct node node = { 0 };
-	struct span health = SPAN_NONE;
+	struct arena a = ARENA_INIT(4 * FSM_RECORD_MEMORY);
+	enum tv_err err;
 
-	*out = (struct member_state){ .known = fsm_node_health(reader, m->name, &a, &node, &health) };
-	if (out->known) {
-		out->health = span_eqs(health, "passing") ? HEALTH_PASSING :
-		    span_eqs(health, "critical") ? HEALTH_CRITICAL : HEALTH_OTHER;
-		out->replaced = is_replaced(m, &node);
-		out->same = is_same_node(m, &node) && is_same_service(reader, m);
-	}
+	*out = (struct reconcile_stored){ .same = false };
+	err = compare(reader, m, &a, keep, out);
 	arena_done(&a);
-	return fsm_read_err(reader);
+	return err;
 }

@@ -4,6 +4,7 @@
 
 #include "common/record/member.h"
 #include "raftd/fsm/fsm.h"
+#include "raftd/leader/rules/reconcile.h"
 
 #define MEMBER_META_MAX 8
 
@@ -21,14 +22,11 @@ struct member_entry {
 
 /* m: borrowed by *out. */
 void member_entry_make(const struct member *m, const char *dc, bool alive, struct member_entry *out);
-/* What the state says of a member. */
-struct member_state {
-	bool known;			/* there is a node of its name */
-	bool replaced;			/* but with another id: the name belongs to another node now */
-	bool same;			/* what it says of itself stands there; servers: the service `consul` too */
-	enum { HEALTH_OTHER, HEALTH_PASSING, HEALTH_CRITICAL } health;	/* serfHealth */
-};
-/* Reads, so in a thread (statethread.h).  An error: nothing is known. */
-enum tv_err member_entry_look(struct fsm *reader, const struct member *m, struct member_state *out);
+/*
+ * What the state says of a member (rules/reconcile.h).  Its texts, MEMBER_ENTRY_TEXTS bytes at most, are of the arena.  Reads, so
+ * in a thread (statethread.h).  An error: nothing is known.
+ */
+#define MEMBER_ENTRY_TEXTS (4 * 1024)
+enum tv_err member_entry_look(struct fsm *reader, const struct member *m, struct arena *keep, struct reconcile_stored *out);
 
 #endif

@@ -4,14 +4,15 @@
 
 #include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
+#include "raftd/leader/members_view.h"
 #include "raftd/leader/strays.h"
 #include "raftd/peers/gossip.h"
 
-#define NAME_MAX_BYTES 1024		/* of a node, see fsm_each_serf_node() */
+#define NAME_MAX_BYTES 1024		/* of a node or its id, see fsm_each_serf_node() */
 
 struct strays {
 	struct raftd *d;
-	void (*found)(void *ctx, struct span node);
+	void (*found)(void *ctx, const struct reconcile_node *n);
 	void *ctx;
 	bool looking, running;
 	uint64_t round, asked;		/* of looks; that of the piece that was asked for */
@@ -19,7 +20,7 @@ struct strays {
 	/* The piece: the thread's while running. */
 	char from[NAME_MAX_BYTES + 1];	/* behind this one */
 	struct arena arena;
-	struct span names[STRAYS_PIECE];
+	struct reconcile_node nodes[STRAYS_PIECE];
 	unsigned count;
 	enum tv_err err;
 };
@@ -29,10 +30,10 @@ on_node(void *ctx, struct span node, struct span id, struct span status)
 {
 	struct strays *s = ctx;
 
-	(void)id;
 	(void)status;
-	s->names[s->count] = arena_copy(&s->arena, node);
-	if (s->names[s->count].p == NULL) {
+	s->nodes[s->count] = (struct reconcile_node){ .known = true, .member = true, .name = arena_copy(&s->arena, node),
+	    .id = id.len > 0 ? arena_copy(&s->arena, id) : span_str("") };
+	if (s->nodes[s->count].name.p == NULL || s->nodes[s->count].id.p == NULL) {
 		s->err = TV_ENOMEM;
 		return false;
 	}
@@ -50,6 +51,18 @@ work(struct fsm *reader, void *ctx)
 		s->err = err;
 }
 
+/* What gossipd does not know now.  Without memory: at the next look. */
+static void
+report(struct strays *s)
+{
+	struct reconcile_view *v = members_view(s->d);
+
+	for (unsigned i = 0; i < s->count && v != NULL; i++)
+		if (reconcile_is_stray(v, &s->nodes[i]))
+			s->found(s->ctx, &s->nodes[i]);
+	reconcile_view_free(v);
+}
+
 static void
 done(void *ctx)
 {
@@ -58,14 +71,12 @@ done(void *ctx)
 	s->running = false;
 	if (!s->looking || s->asked != s->round)
 		return;
-	/* What could not be read, and what gossipd does not know now, is for the next look. */
+	/* What could not be read is for the next look, too. */
 	s->looking = gossip_settled(s->d->gossip, s->d->conf.reconcile_interval) && s->err == TV_OK;
 	if (!s->looking)
 		return;
-	s->looking = s->count == STRAYS_PIECE && span_copy(s->names[s->count - 1], s->after, sizeof(s->after));
-	for (unsigned i = 0; i < s->count; i++)
-		if (gossip_find(s->d->gossip, s->names[i]) == NULL)
-			s->found(s->ctx, s->names[i]);
+	s->looking = s->count == STRAYS_PIECE && span_copy(s->nodes[s->count - 1].name, s->after, sizeof(s->after));
+	report(s);
 }
 
 void
@@ -98,7 +109,7 @@ strays_stop(struct strays *s)
 }
 
 struct strays *
-strays_new(struct raftd *d, void (*found)(void *ctx, struct span node), void *ctx)
+strays_new(struct raftd *d, void (*found)(void *ctx, const struct reconcile_node *n), void *ctx)
 {
 	struct strays *s = calloc(1, sizeof(*s));
 
@@ -107,7 +118,7 @@ strays_new(struct raftd *d, void (*found)(void *ctx, struct span node), void *ct
 	s->d = d;
 	s->found = found;
 	s->ctx = ctx;
-	s->arena = ARENA_INIT(STRAYS_PIECE * (NAME_MAX_BYTES + 16));
+	s->arena = ARENA_INIT(STRAYS_PIECE * 2 * (NAME_MAX_BYTES + 16));
 	return s;
 }
 

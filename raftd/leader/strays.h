@@ -1,16 +1,17 @@
 /*
- * Nodes of the catalog that gossip does not know (any more): those with a serfHealth check, which only members have.  A look
- * goes through the catalog piece by piece, in a thread.
+ * Nodes of the catalog that gossip does not know (any more): those with a serfHealth check, which only members have, and of
+ * whose name and id there is no member (reconcile_is_stray()).  A look goes through the catalog piece by piece, in a thread.
  */
 #ifndef TV_RAFTD_LEADER_STRAYS_H
 #define TV_RAFTD_LEADER_STRAYS_H
 
+#include "raftd/leader/rules/reconcile.h"
 #include "raftd/raftd.h"
 
 struct strays;
 
-/* found is called on the loop for each one; the name is borrowed.  NULL: no memory. */
-struct strays *strays_new(struct raftd *d, void (*found)(void *ctx, struct span node), void *ctx);
+/* found is called on the loop for each one, which is borrowed.  NULL: no memory. */
+struct strays *strays_new(struct raftd *d, void (*found)(void *ctx, const struct reconcile_node *n), void *ctx);
 void strays_free(struct strays *s);
 /* Begins a look, from the first node on. */
 void strays_look(struct strays *s);

@@ -193,8 +193,10 @@ collect(void *ctx, const struct gossip_server *g)
 	memcpy(s->uuid, g->uuid, sizeof(s->uuid));
 	memcpy(s->name, g->name, sizeof(s->name));
 	memcpy(s->addr, g->addr, sizeof(s->addr));
-	if (p != NULL && p->proven)
+	if (p != NULL && p->proven) {		/* a name that gossip tells proves nothing */
 		memcpy(s->store_id, p->hello.store_id, sizeof(s->store_id));
+		memcpy(s->name, p->hello.name, sizeof(s->name));
+	}
 	s->tombstoned = c->m->d->fsm != NULL && fsm_server_tombstoned(c->m->d->fsm, span_str(g->uuid));
 	s->held = is_held(c->m, g->uuid, g->status);
 	c->count++;
@@ -231,7 +233,7 @@ carry_out(struct membership *m, const struct policy_decision *dec)
 {
 	static const enum raft_change_type types[] = {
 		[POLICY_ADD] = RAFT_ADD_LEARNER, [POLICY_PROMOTE] = RAFT_PROMOTE, [POLICY_REMOVE] = RAFT_REMOVE,
-		[POLICY_UPDATE_ADDR] = RAFT_UPDATE_ADDR, [POLICY_DEMOTE] = RAFT_DEMOTE,
+		[POLICY_UPDATE_ADDR] = RAFT_UPDATE_ADDR, [POLICY_RENAME] = RAFT_UPDATE_ADDR, [POLICY_DEMOTE] = RAFT_DEMOTE,
 	};
 	struct raft_change change = { .server = dec->server };
 	enum tv_err err;
@@ -255,6 +257,8 @@ carry_out(struct membership *m, const struct policy_decision *dec)
 		    dec->server.name, dec->server.addr);
 	if (dec->action == POLICY_UPDATE_ADDR)
 		log_info("raft", "Server %s moved to %s", dec->server.name, dec->server.addr);
+	if (dec->action == POLICY_RENAME)
+		log_info("raft", "Server %s at %s has a new name", dec->server.name, dec->server.addr);
 }
 
 /* Who is here and gets no seat is told why, so that its own log says it. */
@@ -310,7 +314,7 @@ run_policy(struct membership *m)
 	c->m = m;
 	gossip_each_server(m->d->gossip, collect, c);
 	in = (struct policy_input){
-		.config = engine_config(m->d->engine), .self = m->d->id.self,
+		.config = engine_config(m->d->engine), .self = m->d->id.self, .self_name = m->d->id.name,
 		.servers = c->servers, .count = c->count,
 	};
 	(void)membership_healthy(m, in.healthy, &in.healthy_count);

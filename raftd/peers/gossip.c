@@ -76,10 +76,25 @@ gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_s
 bool
 gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out)
 {
-	for (size_t i = 0; i < g->table->count; i++)
-		if (as_server(&g->table->slots[i], out) && strcmp(out->uuid, uuid) == 0)
-			return true;
-	return false;
+	struct gossip_server s;
+	bool found = false;
+
+	for (size_t i = 0; i < g->table->count; i++) {
+		if (!as_server(&g->table->slots[i], &s) || strcmp(s.uuid, uuid) != 0)
+			continue;
+		if (!found || s.status == MEMBER_ALIVE)
+			*out = s;
+		found = true;
+		if (s.status == MEMBER_ALIVE)
+			break;
+	}
+	return found;
+}
+
+uint32_t
+gossip_count(const struct gossip *g)
+{
+	return g->table->count;
 }
 
 bool
@@ -110,7 +125,7 @@ gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out)
 	if (*cursor >= g->table->count)
 		return false;
 	e = &g->table->slots[(*cursor)++];
-	*out = (struct gossip_member){ e->m, e->gone, &e->dirty };
+	*out = (struct gossip_member){ e->m, e->gone, &e->dirty, &e->refused };
 	return true;
 }
 
@@ -120,7 +135,7 @@ gossip_look_up(struct gossip *g, struct span name, struct gossip_member *out)
 	struct member_slot *e = member_table_find(g->table, name);
 
 	if (e != NULL)
-		*out = (struct gossip_member){ e->m, e->gone, &e->dirty };
+		*out = (struct gossip_member){ e->m, e->gone, &e->dirty, &e->refused };
 	return e != NULL;
 }
 
@@ -223,6 +238,20 @@ gossip_calm(struct gossip *g)
 
 /* -- members -- */
 
+/* Members that the catalog refuses because of this one's name or id (NULL: of any) may get in now. */
+static void
+mark_refused(struct gossip *g, const struct member *m)
+{
+	struct span id = m == NULL ? SPAN_NONE : member_tag(m, "id");
+
+	for (size_t i = 0; i < g->table->count; i++) {
+		struct member_slot *e = &g->table->slots[i];
+
+		if (e->refused && (m == NULL || span_eq_nocase(e->m->name, m->name) || span_eq_nocase(member_tag(e->m, "id"), id)))
+			e->dirty = true;
+	}
+}
+
 /* The list is complete, or a member came, changed or went. */
 static void
 on_change(void *ctx, struct member_slot *e, uint8_t before)
@@ -242,6 +271,7 @@ on_change(void *ctx, struct member_slot *e, uint8_t before)
 				g->hooks->server_alive(g->d, s.uuid);
 		}
 	}
+	mark_refused(g, e == NULL ? NULL : e->m);
 	g->hooks->members_changed(g->d);
 	if (gossip_synced(g) && (e == NULL || e->server))
 		g->hooks->servers_changed(g->d);
@@ -306,6 +336,17 @@ gossip_daemon_lasting(const struct gossip *g)
 	enum daemon_state now = gossip_daemon(g);
 
 	return now == DAEMON_AWAY && mono_before(mono_sub(clock_mono(), g->well), PATIENCE) ? DAEMON_ANSWERS : now;
+}
+
+void
+gossip_prune(struct gossip *g, struct span name)
+{
+	struct buf b = BUF_INIT(1024);
+	enum tv_err err;
+
+	schema_pack(&msg_force_leave_schema, &(struct msg_force_leave){ name, true }, &b);
+	(void)daemon_client_call(g->daemon, MSG_GOSSIP_FORCE_LEAVE, buf_span(&b), MONO_NEVER, on_life, NULL, &err);
+	buf_done(&b);
 }
 
 static void

@@ -25,6 +25,7 @@ struct gossip_member {			/* one of the table, for the catalog */
 	const struct member *member;
 	bool gone;			/* reaped */
 	bool *dirty;			/* the catalog has not been compared since its last event */
+	bool *refused;			/* the catalog refuses it: dirty again when one of its name or id changes */
 };
 
 /* What has to be known above this folder.  Called on the loop. */
@@ -51,7 +52,10 @@ enum daemon_state gossip_daemon(const struct gossip *g);
 /* The same for its health: away only for longer than a restart, of gossipd or of us, takes. */
 enum daemon_state gossip_daemon_lasting(const struct gossip *g);
 void gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_server *s), void *ctx);
+/* One that lives, if there is one: a server that was renamed is known by its former name for a while, as failed. */
 bool gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out);
+/* Members in the table, reaped ones too. */
+uint32_t gossip_count(const struct gossip *g);
 /*
  * Walks members, from `cursor` (0 at first); false at the end.  Reaped ones are told once more, then forgotten
  * with gossip_forget().
@@ -71,6 +75,8 @@ void gossip_tell_identity(struct gossip *g);
  */
 void gossip_announce(struct gossip *g);
 void gossip_calm(struct gossip *g);
+/* Has gossipd forget a member that has failed.  It is not asked again: the next comparison finds out whether it did. */
+void gossip_prune(struct gossip *g, struct span name);
 /* Marks all members for comparison with the catalog. */
 void gossip_mark_all(struct gossip *g);
 

@@ -14,6 +14,7 @@
 #include "raftd/engine/loop_time.h"
 #include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
+#include "raftd/leader/leader.h"
 #include "raftd/members/no_leader_log.h"
 #include "raftd/serve/rpcd_watch.h"
 #include "raftd/peers/gossip.h"
@@ -100,6 +101,7 @@ add_process(struct raftd *d, struct section *s)
 	rpcd_watch_info(d->rpcd_watch, add, s);
 	add(s, "node_id", d->id.uuid);
 	add(s, "store_id", d->id.store_id);
+	leader_info(d->leader, add, s);
 	clients_info(d->clients, add, s);
 	key_fetch_info(d->key_fetch, add, s);
 	add(s, "sandbox", sandbox_status());

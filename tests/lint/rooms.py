@@ -22,7 +22,7 @@ ROOMS = {
                 ("gossipd/core/swim.h", "gossipd/core/state.h", "gossipd/core/base"), "gossipd/core/swim/", "gossipd/core/serf/",
                 "gossipd/core/", "gossipd/names/", "gossipd/"],
     "raftd": ["raftd/core/", "raftd/store/bdb/", "raftd/store/", "raftd/fsm/", "raftd/login/", "raftd/fetch/", "raftd/opts", "raftd/raftd", "raftd/disk/",
-              "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
+              "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/rules/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
               "raftd/members/", "raftd/serve/", "raftd/opening", "raftd/main"],
     "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/audit/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/", "rpcd/agent/", "rpcd/api/",
              "rpcd/http/", "rpcd/rpcd", ("rpcd/opening", "rpcd/info"), "rpcd/main"],

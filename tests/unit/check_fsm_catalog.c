@@ -192,6 +192,80 @@ START_TEST(name_is_reserved_while_alive)
 }
 END_TEST
 
+/* The node n with ID1 lives, and has a service. */
+static void
+live_node(void)
+{
+	struct catalog_register q = node_with_id(ID1, "n");
+
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	kit_check(&k, "n", "serfHealth", NULL, "passing");
+	kit_service(&k, "n", "web", "web", NULL);
+}
+
+static void
+n_is_as_it_was(void)
+{
+	struct span status;
+	struct node n;
+
+	ck_assert(fsm_node_of_id(k.f, span_str(ID1), &k.a, &n, &status));
+	ck_assert(span_eqs(n.Node, "n") && span_eqs(n.Address, "10.0.0.1") && span_eqs(status, "passing"));
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "web"), 1);
+	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 1);
+}
+
+START_TEST(living_node_is_guarded)
+{
+	struct catalog_register q;
+	struct catalog_deregister d = { .Node = span_str("N"), .ServiceID = span_str("web"), .ID = span_str(ID2) };
+	struct span status;
+	struct node n;
+
+	ck_assert(!fsm_guards_nodes(k.f));
+	ck_assert(kit_bool(&k, OP_NODE_GUARD, ""));
+	ck_assert(fsm_guards_nodes(k.f));
+	live_node();
+	q = node_with_id(ID1, "other");				/* its id under another name */
+	kit_refused(&k, OP_CATALOG_REGISTER, &q, "failed inserting node: Error while renaming Node ID: \"" ID1 "\" (10.0.0.1): "
+	    "that ID is of node n (10.0.0.1), which is alive");
+	q.SkipNodeUpdate = true;
+	ck_assert_int_eq(kit_apply(&k, OP_CATALOG_REGISTER, &q).err, TV_ECONFLICT);
+	q = node_with_id(ID2, "N");				/* its name with another id, as agents write their services */
+	q.SkipNodeUpdate = true;
+	kit_refused(&k, OP_CATALOG_REGISTER, &q, "failed inserting node: Node name N is reserved by node " ID1
+	    " with name n (10.0.0.1), which is alive");
+	q = (struct catalog_register){ .Node = span_str("N"), .Address = span_str("10.9.9.9") };	/* its name without an id */
+	ck_assert_int_eq(kit_apply(&k, OP_CATALOG_REGISTER, &q).err, TV_ECONFLICT);
+	kit_refused(&k, OP_CATALOG_DEREGISTER, &d, "Node name N is reserved by node " ID1 " with name n (10.0.0.1)");
+	d.ServiceID = SPAN_NONE;				/* the whole node */
+	ck_assert_int_eq(kit_apply(&k, OP_CATALOG_DEREGISTER, &d).err, TV_ECONFLICT);
+	n_is_as_it_was();
+	q.Address = span_str("10.0.0.1");			/* no other node: its record stays as it is */
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	n_is_as_it_was();
+	kit_check(&k, "n", "serfHealth", NULL, "critical");	/* dead: in peace */
+	q = node_with_id(ID1, "other");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert(fsm_node_of_id(k.f, span_str(ID1), &k.a, &n, &status) && span_eqs(n.Node, "other"));
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "web"), 0);
+}
+END_TEST
+
+/* Before all servers can, an entry means what it always did. */
+START_TEST(guard_begins_with_its_entry)
+{
+	struct catalog_deregister d = { .Node = span_str("n"), .ServiceID = span_str("web"), .ID = span_str(ID2) };
+	struct catalog_register q = node_with_id(ID1, "other");
+
+	live_node();
+	ck_assert(kit_bool(&k, OP_CATALOG_DEREGISTER, &d));
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "web"), 0);
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 1);
+}
+END_TEST
+
 static bool
 node_is_there(const char *name)
 {
@@ -956,6 +1030,8 @@ main(void)
 	tcase_add_test(t, refused_check_changes_nothing);
 	tcase_add_test(t, rename_by_id);
 	tcase_add_test(t, name_is_reserved_while_alive);
+	tcase_add_test(t, living_node_is_guarded);
+	tcase_add_test(t, guard_begins_with_its_entry);
 	tcase_add_test(t, names_and_ids_in_any_order);
 	tcase_add_test(t, node_without_id_gets_one);
 	tcase_add_test(t, service_shapes);

@@ -112,6 +112,11 @@ static const struct situation {
 	{ "not while the old one answers", "123", "123", "", "2 3R", NULL, POLICY_ADD, 3, NULL },
 	{ "nor at the price of quorum", "123", "1", "", "2F 3R", NULL, POLICY_ADD, 3, "not removing n3, which was replaced" },
 	{ "learners may always go", "1+2", "1", "", "2LT", NULL, POLICY_REMOVE, 2, "left" },
+	{ "a new name is shown", "123", "123", "", "2 3a", NULL, POLICY_RENAME, 3, NULL },
+	{ "by proven servers only, too", "123", "123", "", "2 3au", NULL, POLICY_NONE, 0, NULL },
+	{ "though its former name has failed", "123", "123", "", "2 3F 3a", NULL, POLICY_RENAME, 3, NULL },
+	{ "or was forced to leave: the seat stays", "123", "123", "", "2 3L! 3a", NULL, POLICY_RENAME, 3, NULL },
+	{ "a move comes before the name", "123", "123", "", "2 3am", NULL, POLICY_UPDATE_ADDR, 3, NULL },
 	{ "ourself is never judged", "12", "12", "", "1L 2", NULL, POLICY_NONE, 0, NULL },
 };
 
@@ -162,7 +167,10 @@ START_TEST(each_situation)
 	fill(t, &c, &in, servers);
 	policy_decide(&in, &d);
 	ck_assert_msg(d.action == t->action, "%s: action %d, not %d (%s)", t->what, d.action, t->action, d.why);
-	if (t->server != 0)
+	if (t->action == POLICY_RENAME)
+		ck_assert_msg(d.server.id == conf_of(t->server, true).id && strncmp(d.server.name, "other", 5) == 0, "%s: %s", t->what,
+		    d.server.name);
+	else if (t->server != 0)
 		ck_assert_msg(strcmp(d.server.name, conf_of(t->server, true).name) == 0, "%s: %s", t->what,
 		    d.server.name);
 	if (t->why != NULL)

@@ -15,6 +15,21 @@ deregister_prepare(struct prepare *p, void *rec)
 	return TV_OK;
 }
 
+/* Does it name the id of another node than the one that has this name now? */
+static bool
+is_of_another(struct apply *p, const struct catalog_deregister *q)
+{
+	struct node n;
+
+	if (!fsm_guards_nodes(p->f) || q->ID.len == 0 || !catalog_node(p->f, q->Node, &p->f->work, &n) ||
+	    n.ID.len == 0 || span_eq_nocase(n.ID, q->ID))
+		return false;
+	apply_fail(p, TV_ECONFLICT, "Node name %.*s is reserved by node %.*s with name %.*s (%.*s)", (int)q->Node.len,
+	    (const char *)q->Node.p, (int)n.ID.len, (const char *)n.ID.p, (int)n.Node.len, (const char *)n.Node.p,
+	    (int)n.Address.len, (const char *)n.Address.p);
+	return true;
+}
+
 static void
 deregister_apply(struct apply *p, const void *rec)
 {
@@ -24,6 +39,8 @@ deregister_apply(struct apply *p, const void *rec)
 	struct service s;
 	struct check c;
 
+	if (is_of_another(p, q))
+		return;
 	if (q->ServiceID.len > 0) {
 		if (catalog_service(f, q->Node, q->ServiceID, &f->work, &s))
 			catalog_remove_service(f, q->Node, &s, q->Now);

@@ -366,6 +366,16 @@ fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *o
 	return true;
 }
 
+bool
+fsm_node_of_id(struct fsm *f, struct span id, struct arena *a, struct node *out, struct span *serf_status)
+{
+	*serf_status = span_str("");
+	if (id.len == 0 || !catalog_node_by_id(f, id, a, out))
+		return false;
+	*serf_status = serf_status_of(f, out->Node, a);
+	return true;
+}
+
 enum tv_err
 fsm_each_serf_node(struct fsm *f, struct span after,
     bool (*fn)(void *ctx, struct span node, struct span id, struct span status), void *ctx)

@@ -9,6 +9,7 @@
 #include "raftd/fsm/fsm_int.h"
 
 #define SERF_CHECK "serfHealth"
+#define GUARD_SINCE 9			/* version of the state machine */
 #define ADOPTED_MAX FSM_RECORD_MEMORY	/* that one registration's checks take from their services */
 
 /* -- before the log: what needs no state -- */
@@ -133,20 +134,28 @@ rec_eq(struct fsm *f, const struct schema *s, const void *a, const void *b)
 	return same;
 }
 
-/* May the name be taken from its present holder?  Not while that one's serfHealth is not critical. */
+/* A member that lives, as far as the state knows: it has a serfHealth, which is not critical. */
+static bool
+is_living(struct fsm *f, const struct node *n)
+{
+	struct check serf;
+
+	return catalog_check(f, n->Node, span_str(SERF_CHECK), &f->work, &serf) && !span_eqs(serf.Status, "critical");
+}
+
+/* May the name be taken from its present holder?  Not while that one lives. */
 static bool
 name_is_free(struct registration *g, bool new_id)
 {
 	struct fsm *f = g->f;
 	struct node holder;
-	struct check serf;
 	const struct catalog_register *q = g->q;
 
 	if (!catalog_node(f, q->Node, &f->work, &holder) || span_eq_nocase(holder.ID, q->ID))
 		return true;
 	if (holder.ID.len == 0 && new_id)
 		return true;			/* a node without an ID gets one */
-	if (!catalog_check(f, holder.Node, span_str(SERF_CHECK), &f->work, &serf) || span_eqs(serf.Status, "critical"))
+	if (!is_living(f, &holder))
 		return true;
 	if (new_id)
 		apply_fail(g->p, TV_ECONFLICT,
@@ -162,6 +171,48 @@ name_is_free(struct registration *g, bool new_id)
 		    (int)q->Address.len, (const char *)q->Address.p, (int)q->Node.len, (const char *)q->Node.p,
 		    (int)holder.ID.len, (const char *)holder.ID.p, (int)holder.Node.len, (const char *)holder.Node.p,
 		    (int)holder.Address.len, (const char *)holder.Address.p);
+	return false;
+}
+
+static void
+fail_reserved(struct registration *g, const struct node *holder)
+{
+	const struct catalog_register *q = g->q;
+
+	apply_fail(g->p, TV_ECONFLICT,
+	    "failed inserting node: Node name %.*s is reserved by node %.*s with name %.*s (%.*s), which is alive",
+	    (int)q->Node.len, (const char *)q->Node.p, (int)holder->ID.len, (const char *)holder->ID.p,
+	    (int)holder->Node.len, (const char *)holder->Node.p, (int)holder->Address.len, (const char *)holder->Address.p);
+}
+
+/*
+ * Nothing that comes with another id, or with its id under another name, changes a node that lives.  What names no id is
+ * about the node of that name: its record stays as it is, for it is written by gossip's word alone.  (That a new id may not have
+ * the name is what name_is_free() says.)
+ */
+static bool
+guard_living(struct registration *g)
+{
+	struct catalog_register *q = g->q;
+	struct fsm *f = g->f;
+	struct node holder;
+
+	if ((q->ID.len == 0 || q->SkipNodeUpdate) && catalog_node(f, q->Node, &f->work, &holder) && holder.ID.len > 0 &&
+	    !span_eq_nocase(holder.ID, q->ID) && is_living(f, &holder)) {
+		if (q->ID.len > 0 || (!q->SkipNodeUpdate && !span_eq(q->Address, holder.Address))) {
+			fail_reserved(g, &holder);
+			return false;
+		}
+		q->SkipNodeUpdate = true;
+		return true;
+	}
+	if (q->ID.len == 0 || !catalog_node_by_id(f, q->ID, &f->work, &holder) || span_eq_nocase(holder.Node, q->Node) ||
+	    !is_living(f, &holder))
+		return true;
+	apply_fail(g->p, TV_ECONFLICT,
+	    "failed inserting node: Error while renaming Node ID: \"%.*s\" (%.*s): that ID is of node %.*s (%.*s), which is alive",
+	    (int)q->ID.len, (const char *)q->ID.p, (int)q->Address.len, (const char *)q->Address.p, (int)holder.Node.len,
+	    (const char *)holder.Node.p, (int)holder.Address.len, (const char *)holder.Address.p);
 	return false;
 }
 
@@ -181,6 +232,8 @@ resolve_node(struct registration *g)
 		}
 		q->Node = by_id.Node;
 	}
+	if (fsm_guards_nodes(f) && !guard_living(g))
+		return false;
 	g->known = catalog_node(f, q->Node, &f->work, &g->before);
 	g->node_changes = !g->known || (!q->SkipNodeUpdate && !(span_eq(g->before.ID, q->ID) &&
 	    span_eq(g->before.Node, q->Node) && span_eq(g->before.Address, q->Address) &&
@@ -499,7 +552,22 @@ register_apply_plain(struct apply *p, const void *rec)
 	register_apply(p, &q);
 }
 
+bool
+fsm_guards_nodes(const struct fsm *f)
+{
+	return fsm_needs(f) >= GUARD_SINCE;
+}
+
+/* That it was applied is all: the state remembers the version that it needs. */
+static void
+guard_apply(struct apply *p, const void *rec)
+{
+	(void)rec;
+	apply_bool(p, true);
+}
+
 const struct fsm_op register_ops[] = {
+	{ OP_NODE_GUARD, .since = GUARD_SINCE, .apply = guard_apply },
 	{ OP_CATALOG_REGISTER, .prepare = register_prepare, .apply = register_apply_plain, .warm = register_warm },
 	{ OP_CATALOG_REGISTER_PROXY, .since = 3, .prepare = register_prepare, .apply = register_apply,
 	    .warm = register_warm },

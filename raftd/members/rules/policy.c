@@ -77,13 +77,21 @@ policy_may_clean_up(const struct policy_input *in, raft_id id, char *text, size_
 	return policy_may_remove(in->config, id, in->healthy, in->healthy_count, text, cap);
 }
 
+/* One that lives, if there is one: a server that was renamed is known by its former name for a while, too. */
 static const struct policy_server *
 known(const struct policy_input *in, const char *uuid)
 {
-	for (unsigned i = 0; i < in->count; i++)
-		if (strcmp(in->servers[i].uuid, uuid) == 0)
-			return &in->servers[i];
-	return NULL;
+	const struct policy_server *found = NULL;
+
+	for (unsigned i = 0; i < in->count; i++) {
+		if (strcmp(in->servers[i].uuid, uuid) != 0)
+			continue;
+		if (found == NULL || in->servers[i].status == MEMBER_ALIVE)
+			found = &in->servers[i];
+		if (found->status == MEMBER_ALIVE)
+			break;
+	}
+	return found;
 }
 
 static const struct raft_server_conf *
@@ -165,6 +173,18 @@ try_demote(const struct policy_input *in, const struct raft_server_conf *s, stru
 	return false;
 }
 
+/* A server that was renamed keeps its seat, under its new name. */
+static bool
+decide_name(const struct raft_server_conf *s, const char *name, struct policy_decision *out)
+{
+	if (name == NULL || strcmp(name, s->name) == 0)
+		return false;
+	out->action = POLICY_RENAME;
+	out->server = *s;
+	snprintf(out->server.name, sizeof(out->server.name), "%s", name);
+	return true;
+}
+
 /* A configured server that has to go or to change. */
 static bool
 decide_configured(const struct policy_input *in, const struct raft_server_conf *s, struct policy_decision *out)
@@ -173,7 +193,7 @@ decide_configured(const struct policy_input *in, const struct raft_server_conf *
 
 	out->for_good = false;
 	if (s->id == in->self)
-		return false;
+		return decide_name(s, in->self_name, out);
 	heir = heir_of(in, s, g);
 	if (heir != NULL) {
 		out->for_good = try_remove(in, s, strcmp(heir->name, s->name) == 0 ?
@@ -207,6 +227,8 @@ decide_configured(const struct policy_input *in, const struct raft_server_conf *
 		snprintf(out->server.addr, sizeof(out->server.addr), "%s", g->addr);
 		return true;
 	}
+	if (g->status == MEMBER_ALIVE && g->store_id[0] != '\0' && decide_name(s, g->name, out))
+		return true;
 	if (!s->voter && g->status == MEMBER_ALIVE && in_list(in->caught_up, in->caught_up_count, s->id)) {
 		out->action = POLICY_PROMOTE;
 		out->server = *s;

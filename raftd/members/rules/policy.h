@@ -23,6 +23,7 @@ struct policy_server {			/* a server that gossip or a link knows */
 struct policy_input {
 	const struct raft_config *config;	/* newest */
 	raft_id self;
+	const char *self_name;			/* as it is now; NULL: not asked */
 	const struct policy_server *servers;
 	unsigned count;
 	raft_id healthy[RAFT_SERVERS_MAX];	/* voters believed alive, self included */
@@ -36,7 +37,9 @@ struct policy_input {
 	unsigned min_voters;		/* that cleanup leaves in any case */
 };
 
-enum policy_action { POLICY_NONE, POLICY_ADD, POLICY_PROMOTE, POLICY_DEMOTE, POLICY_REMOVE, POLICY_UPDATE_ADDR, POLICY_TOMBSTONE };
+enum policy_action {
+	POLICY_NONE, POLICY_ADD, POLICY_PROMOTE, POLICY_DEMOTE, POLICY_REMOVE, POLICY_UPDATE_ADDR, POLICY_RENAME, POLICY_TOMBSTONE,
+};
 
 struct policy_decision {
 	enum policy_action action;
