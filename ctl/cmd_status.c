@@ -5,9 +5,11 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/conf/cluster_conf.h"
 #include "common/record/member.h"
+#include "ctl/collisions.h"
 #include "ctl/keyring.h"
 #include "ctl/raft.h"
 
@@ -400,6 +402,50 @@ check_members(struct status *s)
 		    count[MEMBER_LEAVING] + count[MEMBER_LEFT]);
 }
 
+/* Is it in the catalog, under its name and id?  Any server knows. */
+static bool
+is_listed(void *ctx, const char *name, const char *id)
+{
+	struct buf path = BUF_INIT(TEXT_BYTES);
+	struct part found;
+	const json_t *node;
+	bool listed;
+
+	buf_puts(&path, "/v1/catalog/node/");
+	client_encode(&path, name, false);
+	buf_puts(&path, "?stale");
+	found = ask(ctx, buf_cstr(&path));
+	node = json_object_get(found.value, "Node");
+	listed = strcmp(json_text(node, "Node"), name) == 0 && strcasecmp(json_text(node, "ID"), id) == 0;
+	part_done(&found);
+	buf_done(&path);
+	return listed;
+}
+
+static void
+say_collision(void *ctx, const char *remedy, const char *text)
+{
+	say(ctx, BAD(remedy), "%s", text);
+}
+
+/* No two members that live have one id, or one name but for case. */
+static void
+check_identity(struct status *s)
+{
+	const json_t *rpcd = section(s, "rpcd");
+	const char *own = json_text(rpcd, "collision");
+	struct collisions c = { .listed = is_listed, .say = say_collision, .ctx = s };
+
+	collisions_find(&c, s->members.value, false);
+	collisions_find(&c, s->wan.value, true);
+	if (s->said == 0 && own[0] != '\0')		/* the token may not see the other one */
+		say(s, BAD(json_text(rpcd, "collision_remedy")), "%s", own);
+	else if (s->members.value == NULL)
+		say(s, UNKNOWN("See members"), "gossip reports no members");
+	else if (s->said == 0)
+		say(s, WELL, "each member has its own id and name");
+}
+
 /* The version of a node of ours that lives, or "". */
 static const char *
 version_of(const json_t *member)
@@ -561,6 +607,7 @@ cmd_status(struct ctl *ctl)
 	static const struct { const char *name; void (*check)(struct status *s); } checks[] = {
 		{ "node", check_node }, { "acl", check_acl }, { "leader", check_leader }, { "quorum", check_quorum },
 		{ "servers", check_servers }, { "disks", check_disks }, { "members", check_members },
+		{ "identity", check_identity },
 		{ "versions", check_versions }, { "keyring", check_keyring },
 	};
 	struct status s = { .ctl = ctl, .lines = json_array() };

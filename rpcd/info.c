@@ -11,6 +11,7 @@
 #include "rpcd/agent/coord_report.h"
 #include "rpcd/agent/dns_process.h"
 #include "rpcd/agent/registry_loop.h"
+#include "rpcd/agent/twin_watch.h"
 #include "rpcd/audit/trail.h"
 #include "rpcd/cache/cache.h"
 #include "rpcd/event/events.h"
@@ -272,7 +273,9 @@ put_texts(const struct rpcd *p, struct buf *b)
 	put_text(b, "folders", daemon_folders());
 	put_text(b, "gossipd", daemon_client_state(members_daemon(p->members)));
 	put_text(b, "raftd", p->raft == NULL ? "none" : daemon_client_state(raftd_client_daemon(p->raft)));
-	return 7;
+	put_text(b, "collision", twin_watch_text(p->twin_watch));
+	put_text(b, "collision_remedy", twin_watch_remedy(p->twin_watch));
+	return 9;
 }
 
 unsigned

@@ -7,7 +7,7 @@ noinst_LIBRARIES += rpcd/librpcaudit.a
 rpcd_librpcaudit_a_SOURCES = rpcd/audit/audit_line.c rpcd/audit/audit_line.h rpcd/audit/trail.c rpcd/audit/trail.h
 rpcd_librpcgossip_a_SOURCES = \
 	rpcd/gossip/members.c rpcd/gossip/members.h rpcd/gossip/coord_query.c rpcd/gossip/coord_query.h \
-	rpcd/gossip/keyring_query.c rpcd/gossip/keyring_query.h
+	rpcd/gossip/keyring_query.c rpcd/gossip/keyring_query.h rpcd/gossip/twins.c rpcd/gossip/twins.h
 rpcd_librpcwan_a_SOURCES = rpcd/wan/coords.c rpcd/wan/coords.h rpcd/wan/datacenters.c rpcd/wan/datacenters.h \
 	rpcd/wan/translate.c rpcd/wan/translate.h
 rpcd_librpcroute_a_SOURCES = \
@@ -107,7 +107,7 @@ rpcd_librpcdefset_a_SOURCES = rpcd/agent/def_set.c rpcd/agent/def_set.h rpcd/age
 # This node: its checks, its reports, its log, joining and leaving.
 noinst_LIBRARIES += rpcd/librpcagent.a
 rpcd_librpcagent_a_SOURCES = \
-	rpcd/agent/admin.c rpcd/agent/admin.h rpcd/agent/coord_report.c rpcd/agent/coord_report.h \
+	rpcd/agent/admin.c rpcd/agent/admin.h rpcd/agent/coord_report.c rpcd/agent/coord_report.h rpcd/agent/twin_watch.c rpcd/agent/twin_watch.h \
 	rpcd/agent/log_streams.c rpcd/agent/log_streams.h \
 	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/alias.c rpcd/agent/alias.h rpcd/agent/registry_file.c \
 	rpcd/agent/dns_conf.c rpcd/agent/dns_conf.h rpcd/agent/dns_lookups.c rpcd/agent/dns_lookups.h \

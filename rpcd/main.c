@@ -17,6 +17,7 @@
 #include "rpcd/agent/dns_process.h"
 #include "rpcd/agent/log_streams.h"
 #include "rpcd/agent/registry_loop.h"
+#include "rpcd/agent/twin_watch.h"
 #include "rpcd/api/audit.h"
 #include "rpcd/api/gzip.h"
 #include "rpcd/audit/trail.h"
@@ -555,8 +556,13 @@ start_agent(struct rpcd *p)
 		.loop = p->loop, .members = p->members, .route = p->route, .conf = c, .node_name = p->cluster.node_name,
 		.token = own_token(p), .seed = seed(),
 	});
+	p->twin_watch = twin_watch_new(&(struct twin_watch_conf){
+		.loop = p->loop, .members = p->members, .registry = p->registry,
+		.self = { .name = p->cluster.node_name, .id = p->cluster.node_id, .datacenter = p->cluster.datacenter,
+		    .data_dir = p->cluster.data_dir },
+	});
 	return p->admin != NULL && p->registry != NULL && p->events != NULL && p->queries != NULL &&
-	    p->dns_explainer != NULL && p->log_streams != NULL && p->coord_report != NULL;
+	    p->dns_explainer != NULL && p->log_streams != NULL && p->coord_report != NULL && p->twin_watch != NULL;
 }
 
 static void
@@ -712,6 +718,7 @@ stop(struct daemon_spec *d)
 		members_free(p->members);	/* ends the API's questions to gossipd */
 	api_done(&p->api);
 	trail_free(p->trail);
+	twin_watch_free(p->twin_watch);
 	coord_report_free(p->coord_report);		/* their calls have ended with route and view */
 	coords_free(p->coords);
 	agent_tokens_close(&p->tokens);

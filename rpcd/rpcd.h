@@ -57,6 +57,7 @@ struct rpcd {
 	struct datacenters datacenters;
 	struct cache *cache;
 	struct coord_report *coord_report;
+	struct twin_watch *twin_watch;
 	struct link_server *link_server;		/* NULL on a client */
 	struct admin *admin;
 	struct def_set defined;		/* by services.d, between reading and taking over */

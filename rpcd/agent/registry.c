@@ -627,6 +627,19 @@ registry_free(struct registry *r)
 	free(r);
 }
 
+enum registry_standing
+registry_standing(const struct registry *r)
+{
+	return r->standing;
+}
+
+void
+registry_check_standing(struct registry *r)
+{
+	r->standing = REGISTRY_UNKNOWN;
+	registry_server_came(r);
+}
+
 void
 registry_stats(const struct registry *r, struct registry_stats *out)
 {

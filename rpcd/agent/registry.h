@@ -96,6 +96,15 @@ struct registry_blocked {		/* by access control */
 	char why[REGISTRY_WHY_BYTES];
 };
 void registry_blocked(const struct registry *r, struct registry_blocked *out);
+enum registry_standing {
+	REGISTRY_UNKNOWN,		/* not compared since the start */
+	REGISTRY_LISTED,		/* the catalog has this node, under its name and id */
+	REGISTRY_KEPT_OUT,		/* it has another node of this name, or none */
+};
+/* What the newest comparison said of this node's entry.  While it is another node's, nothing is written there. */
+enum registry_standing registry_standing(const struct registry *r);
+/* What it said counts no more: it is unknown until the next comparison, which comes as after registry_server_came(). */
+void registry_check_standing(struct registry *r);
 
 struct registry_stats {			/* all since the start */
 	uint64_t comparisons;		/* with the whole catalog of this node, that came to their end */

@@ -105,6 +105,8 @@ struct registry {
 	bool blind;			/* the comparison sees no such node: it is not there, or not to be seen */
 	enum refusal compare_refusal;	/* of the newest comparison */
 	enum entry_kind comparing;
+	enum registry_standing standing;
+	bool foreign;			/* the entry of this node's name is that of a node with another id */
 	struct mono compare_at, output_at, save_at, reap_at, news_at;	/* MONO_NEVER: not planned */
 	struct arena arena;		/* for a reply */
 	struct arena scratch;		/* for our own records */

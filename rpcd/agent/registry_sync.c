@@ -325,7 +325,8 @@ send_registration(struct push *p)
 static struct route_call *
 send_deregistration(struct push *p)
 {
-	struct catalog_deregister args = { .Node = span_str(p->registry->conf.node_name) };
+	const struct registry_conf *conf = &p->registry->conf;
+	struct catalog_deregister args = { .Node = span_str(conf->node_name), .ID = span_str(conf->node_id) };
 
 	*(p->first->kind == ENTRY_SERVICE ? &args.ServiceID : &args.CheckID) = p->first->id;
 	return ask(p->registry, OP_CATALOG_DEREGISTER, push_token(p), &args, on_pushed, p);
@@ -350,6 +351,10 @@ push(struct entry *e)
 		e = owner;
 	if (e->push != NULL)
 		return;
+	if (r->foreign) {			/* when a comparison finds our own entry there */
+		e->dirty = DIRTY;
+		return;
+	}
 	struct push *p = calloc(1, sizeof(*p));
 	if (p == NULL) {
 		compare_soon(r);
@@ -460,6 +465,16 @@ compare_one(struct registry *r, struct local_record *there)
 		e->dirty = CLEAN;
 }
 
+/* Whose entry is it? */
+static void
+note_standing(struct registry *r, const struct node_services *list)
+{
+	struct span id = list->Node.ID;
+
+	r->foreign = list->found && id.len > 0 && !span_eq_nocase(id, span_str(r->conf.node_id));
+	r->standing = list->found && !r->foreign ? REGISTRY_LISTED : REGISTRY_KEPT_OUT;
+}
+
 static enum tv_err
 compare_services(struct registry *r, struct rd *in)
 {
@@ -467,8 +482,9 @@ compare_services(struct registry *r, struct rd *in)
 	enum tv_err err = schema_unpack(&node_services_schema, in, &r->arena, &list);
 
 	r->blind = err == TV_OK && !list.found;
-
-	for (uint32_t i = 0; err == TV_OK && i < list.Services.n; i++)
+	if (err == TV_OK)
+		note_standing(r, &list);
+	for (uint32_t i = 0; err == TV_OK && !r->foreign && i < list.Services.n; i++)
 		compare_one(r, &(struct local_record){ .kind = ENTRY_SERVICE,
 		    .service = ((const struct service *)list.Services.v)[i] });
 	return err;
@@ -544,6 +560,10 @@ on_catalog(void *ctx, const struct op_reply *reply)
 		compare_soon(r);
 		if (err == TV_EPERM)
 			sync_all(r, false);	/* other tokens than the agent's may be good */
+		return;
+	}
+	if (r->foreign) {
+		compare_soon(r);
 		return;
 	}
 	compare_rest(r);

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from cluster import BUILD, CALM, Cluster, main  # noqa: E402
 from waiting import Timeout, wait_for  # noqa: E402
 
-ALL = ["node", "leader", "quorum", "servers", "disks", "members", "versions", "keyring"]
+ALL = ["node", "leader", "quorum", "servers", "disks", "members", "identity", "versions", "keyring"]
 
 
 def status(node):

@@ -370,6 +370,7 @@ START_TEST(a_service_goes_with_its_checks)
 	compare((struct service[]){ service("web1", "a") }, 1, (struct check[]){ check("c1", "web1", "passing"),
 	    check("of-node", "", "passing") }, 2);
 	deregistered(TV_OK);
+	ck_assert(span_eqs(dereg.ID, "id-1"));
 	ck_assert(span_eqs(dereg.Node, "n1") && span_eqs(dereg.ServiceID, "web1") && dereg.CheckID.len == 0);
 	ck_assert_ptr_null(entry_find(table, ENTRY_CHECK, span_str("c1")));
 	ck_assert_ptr_eq(table->first, table->last);
@@ -574,6 +575,33 @@ START_TEST(a_new_agent_token)
 	ck_assert_uint_eq(blocked().count, 0);
 	ck_assert_str_eq(blocked().why, "");
 	ck_assert(!blocked().compare);
+}
+END_TEST
+
+/* The catalog's node of this node's name has another id: its services are not ours to remove, and ours wait. */
+START_TEST(entry_of_another_node_is_left_alone)
+{
+	struct service theirs = service("theirs", "a");
+	struct node_services list = { .found = true, .Services = { .v = &theirs, .n = 1 },
+	    .Node = { .ID = span_str("id-2"), .Node = span_str("N1") } };
+	struct buf b = BUF_INIT(65536);
+	struct catalog_read args;
+
+	while (open_calls(OP_CATALOG_NODE) == 0)
+		pass(MONO_S(1));
+	ck_assert_int_eq(registry_standing(table), REGISTRY_UNKNOWN);
+	schema_pack(&node_services_schema, &list, &b);
+	answer(OP_CATALOG_NODE, &args, TV_OK, buf_span(&b));
+	buf_done(&b);
+	ck_assert_int_eq(registry_standing(table), REGISTRY_KEPT_OUT);
+	ck_assert_int_eq(put_service(service("web1", "a"), ""), TV_OK);
+	pass(MONO_S(1));
+	ck_assert_uint_eq(open_calls(OP_HEALTH_NODE) + open_calls(OP_CATALOG_DEREGISTER) + open_calls(OP_CATALOG_REGISTER), 0);
+	/* It is looked at again soon, and written when the name is free. */
+	compare(NULL, 0, NULL, 0);
+	registered(TV_OK);
+	ck_assert(span_eqs(reg.Service.ID, "web1"));
+	ck_assert_int_eq(registry_standing(table), REGISTRY_LISTED);
 }
 END_TEST
 
@@ -1169,7 +1197,8 @@ main(void)
 	const TTest *const tests[] = {
 		ids_that_differ_by_case, removed_without_its_token, never_accepted, states_without_their_token,
 		states_after_a_restart, dead_instances_do_not_stay, states_that_came_with_their_service, a_new_agent_token,
-		limits, a_service_takes_its_checks_along, a_service_goes_with_its_checks, registered_again_while_it_goes,
+		limits, a_service_takes_its_checks_along, a_service_goes_with_its_checks,
+		entry_of_another_node_is_left_alone, registered_again_while_it_goes,
 		comparison, comparisons_are_spread, a_service_with_its_checks, no_room_for_all_of_it, news, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
 		settling, users, the_file, definitions, definitions_have_a_limit, a_server_came, counted, many,
 	};
