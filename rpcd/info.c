@@ -158,6 +158,9 @@ put_registry(const struct rpcd *p, struct buf *b)
 		{ "check_process_starts", checks.starts }, { "check_process_deaths", checks.deaths },
 		{ "check_runs", checks.runs }, { "check_runs_under_way", checks.under_way },
 		{ "check_runs_postponed", checks.postponed }, { "check_runs_timed_out", checks.timed_out },
+		{ "check_runs_late", checks.late }, { "check_lookups", checks.lookups },
+		{ "check_lookups_unanswered", checks.lookups_unanswered }, { "check_lookups_old", checks.lookups_old },
+		{ "check_lookups_waiting", checks.lookups_waiting },
 	};
 
 	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));

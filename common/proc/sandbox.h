@@ -74,10 +74,11 @@ void sandbox_internet(struct sandbox_policy *p);
  */
 enum tv_err sandbox_enter(const struct sandbox_policy *p, bool best_effort, char *errbuf, size_t cap);
 /*
- * With notice_replaced: the path of a file or folder to read that is another one since sandbox_enter(), or appeared (also
- * behind a dangling link), and that the walls now keep from us; NULL: all can be read as they are.  A process that lives
- * for long looks here before it relies on such files (the C library's resolver reads them anew each time), and ends with
- * status 0 to be started anew.  Costs a stat(2) for each path; valid until the process ends.  One thread only.
+ * With notice_replaced: the path of a file or folder to read that is another one since sandbox_enter(), or appeared
+ * (also behind a dangling link), and that the walls now keep from us; NULL: all can be read as they are.  A process
+ * that lives for long looks here before it relies on such files (the C library's resolver reads them anew each time),
+ * and ends with status 0 to be started anew.  Costs a stat(2) for each path; valid until the process ends.  One thread
+ * only.
  */
 const char *sandbox_stale(void);
 /* What is in force, for `info`: "seccomp+landlock(7)", "seccomp+landlock(3), no port rules, no scopes", "none". */

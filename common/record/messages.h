@@ -38,10 +38,13 @@ RECORD(msg_check_put,
 	(U64, handle),			/* of this channel; one that is there is replaced */
 	(STR, status),			/* as it is now */
 	(BOOL, known),			/* by a result: the first one to come obeys the thresholds */
-	(BIN, run))			/* a check_run */
+	(BIN, run),			/* a check_run */
+	(STR, id), (STR, service))	/* CheckID, and the name of its service; empty: it is the node's */
 RECORD(msg_check_drop, (U64, handle))
 RECORD(msg_check_result, (U64, handle), (STR, status), (STR, output))
-RECORD(msg_check_stats, (U64, runs), (U64, under_way), (U64, postponed), (U64, timed_out))
+RECORD(msg_check_stats, (U64, runs), (U64, under_way), (U64, postponed), (U64, timed_out),
+	(U64, late),			/* began later than twice their interval after they were due */
+	(U64, lookups), (U64, lookups_unanswered), (U64, lookups_old), (U64, lookups_waiting))	/* resolve.h */
 RECORD(msg_fetch,
 	(BOOL, discovery),		/* it is the URL of an issuer, whose document says where its keys are */
 	(STR, url), (STR, ca),		/* ca: PEM of those who may vouch for the server; empty: those of the system */

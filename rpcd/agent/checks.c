@@ -69,7 +69,8 @@ describe(void *task_ctx, struct msg_check_put *put)
 
 	if (!registry_get(t->entry, &rec))
 		return false;
-	*put = (struct msg_check_put){ .status = rec.check.Status, .known = t->known, .run = buf_span(&t->run) };
+	*put = (struct msg_check_put){ .status = rec.check.Status, .known = t->known, .run = buf_span(&t->run),
+	    .id = rec.check.CheckID, .service = rec.check.ServiceName };
 	return true;
 }
 
@@ -315,6 +316,11 @@ checks_stats(const struct checks *c, struct checks_stats *out)
 		out->under_way += s.runs.under_way;
 		out->postponed += s.runs.postponed;
 		out->timed_out += s.runs.timed_out;
+		out->late += s.runs.late;
+		out->lookups += s.runs.lookups;
+		out->lookups_unanswered += s.runs.lookups_unanswered;
+		out->lookups_old += s.runs.lookups_old;
+		out->lookups_waiting += s.runs.lookups_waiting;
 	}
 }
 

@@ -37,7 +37,9 @@ struct checks_stats {
 	uint64_t tasks;			/* checks that are run */
 	uint64_t aliases;
 	uint64_t starts, deaths;	/* of the processes */
-	uint64_t runs, under_way, postponed, timed_out;	/* since the processes that are there began */
+	/* Since the processes that are there began, but under_way and lookups_waiting: see messages.h. */
+	uint64_t runs, under_way, postponed, timed_out, late;
+	uint64_t lookups, lookups_unanswered, lookups_old, lookups_waiting;
 	unsigned running;		/* processes */
 };
 

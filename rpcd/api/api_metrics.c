@@ -46,7 +46,7 @@ static const struct section_kind {
 	    "loop_turn_max_us loop_turn_p50_us loop_turn_p999_us loop_turn_p99_us peers_open peers_retiring "
 	    "peers_unproven dns_conns dns_facts dns_facts_bytes dns_follows dns_processes dns_rendered_bytes "
 	    "dns_under_way "
-	    "check_processes check_runs_under_way checks_run_here "
+	    "check_lookups_waiting check_processes check_runs_under_way checks_run_here "
 	    "registrations_blocked registrations_blocked_outdated services uptime_s " },
 };
 

@@ -12,6 +12,7 @@
 #include "common/net/chan.h"
 #include "common/record/messages.h"
 #include "common/record/records.h"
+#include "rpcd/check/fair.h"
 #include "rpcd/check/role.h"
 #include "rpcd/check/schedule.h"
 #include "rpcd/check/verdict.h"
@@ -38,12 +39,16 @@ extern const struct probe_kind probe_tcp, probe_http, probe_grpc, probe_h2ping, 
 
 struct task {
 	struct slot slot;		/* first */
+	struct fair_item place;		/* it waits for one, or runs in it */
+	struct mono began;		/* this run */
+	bool ran, slow;			/* at least once; the last time for longer than a second */
 	struct task *next;		/* in the table's chain */
 	struct checker *checker;
 	uint64_t handle;
 	struct buf bytes;		/* packed check_run */
 	struct arena arena;
 	struct check_run def;		/* borrows bytes and arena */
+	struct span id, service;	/* in arena; service: empty: of the node */
 	const struct probe_kind *kind;
 	struct verdict verdict;
 	struct mono timeout;
@@ -68,6 +73,13 @@ struct checker {
 	struct task *chains[CHAINS];
 	ev_timer due, tell;
 	struct mono planned;		/* what due is set to; zero: it is not */
+	struct fair *places;		/* for runs */
+	struct mono late_told;		/* when the log said last that runs are late */
+	uint64_t late_before;		/* stats.late at that time */
+	struct {			/* the last one of them */
+		char id[128], service[128];
+		struct mono by;
+	} latest;
 	struct msg_check_stats stats, told;
 	struct resolver *resolver;
 	struct curl_loop *curl;
@@ -77,6 +89,11 @@ struct checker {
 enum tv_err checker_setup(struct checker *k, const struct msg_check_setup *setup);
 enum tv_err checker_put(struct checker *k, const struct msg_check_put *put);
 void checker_drop(struct checker *k, uint64_t handle);
+/*
+ * Its timer has gone off: is there time left, because its name waited for `queued` in our own queue?  Then the timer is
+ * set again.
+ */
+bool check_has_time(const struct task *c, struct mono begun, struct mono queued, struct ev_loop *loop, ev_timer *w);
 /* A run is over; firm: whatever the thresholds say. */
 void check_done(struct task *c, enum health status, struct span output, bool firm);
 

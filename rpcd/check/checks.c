@@ -1,14 +1,21 @@
 /* The checks of this process: when they run, and what comes of it. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "rpcd/check/checker.h"
+#include "rpcd/check/resolve.h"
 
 #define EARLY MONO_MS(20)		/* what is due so soon runs now: one awakening for many */
 #define TELL_S 5.			/* figures go to rpcd this often, where they changed */
 #define INTERVAL_MIN MONO_S(1)
+#define SLOW MONO_S(1)			/* a run that took longer counts as slow the next time */
+#define LATE_EVERY MONO_S(60)		/* one line */
 #define OUTPUT_BYTES 4096
 #define DEFINITION_BYTES_MAX (1u << 20)
 
@@ -27,12 +34,25 @@ find(struct checker *k, uint64_t handle)
 
 /* -- when -- */
 
+/*
+ * A quarter of the places is left for checks that are known to be quick, at least, and no service has more than its
+ * part: checks that hang keep those of others neither waiting nor blind.
+ */
+static struct fair_conf
+places_of(uint64_t runs_max)
+{
+	unsigned n = (unsigned)runs_max;
+
+	return (struct fair_conf){ .places = n, .class = {
+		[FAIR_QUICK] = { n, n / 2 }, [FAIR_NEW] = { n / 4, n / 8 }, [FAIR_SLOW] = { n / 2, n / 4 } } };
+}
+
 static void
 plan(struct checker *k)
 {
 	struct mono at = schedule_next(k->schedule);
 
-	if (at.ns == MONO_NEVER.ns || k->stats.under_way >= k->setup.runs_max)
+	if (at.ns == MONO_NEVER.ns)
 		at = MONO_ZERO;		/* the end of a run plans again */
 	if (at.ns == k->planned.ns)
 		return;
@@ -45,29 +65,78 @@ plan(struct checker *k)
 	ev_timer_start(k->loop, &k->due);
 }
 
+static struct task *
+task_of(struct fair_item *it)
+{
+	return (struct task *)((char *)it - offsetof(struct task, place));
+}
+
+static bool
+is_late(const struct task *c, struct mono now)
+{
+	return mono_before(mono_add(c->slot.at, mono_mul(c->slot.interval, 2)), now);
+}
+
+static void
+note_late(struct task *c, struct mono now)
+{
+	struct checker *k = c->checker;
+
+	snprintf(k->latest.id, sizeof(k->latest.id), "%.*s", (int)c->id.len, (const char *)c->id.p);
+	snprintf(k->latest.service, sizeof(k->latest.service), "%.*s", (int)c->service.len, (const char *)c->service.p);
+	k->latest.by = mono_sub(now, c->slot.at);
+}
+
 static void
 start(struct task *c)
 {
 	struct checker *k = c->checker;
 
+	c->began = clock_mono();
+	if (is_late(c, c->began)) {
+		note_late(c, c->began);
+		k->stats.late++;
+	}
 	k->stats.runs++;
 	k->stats.under_way++;
 	c->kind->start(c);
+}
+
+static enum fair_class
+class_of(const struct task *c)
+{
+	return !c->ran ? FAIR_NEW : c->slow ? FAIR_SLOW : FAIR_QUICK;
+}
+
+/* Checks of the node have no service: each is for itself. */
+static struct span
+owner_of(const struct task *c)
+{
+	return c->service.len > 0 ? c->service : c->id;
 }
 
 static void
 on_due(struct ev_loop *loop, ev_timer *w, int events)
 {
 	struct checker *k = w->data;
+	struct mono now = clock_mono();
+	unsigned waiting = fair_waiting(k->places);
+	struct fair_item *it;
 	struct slot *slot;
 
 	(void)loop;
 	(void)events;
 	k->planned = MONO_ZERO;
-	while (k->stats.under_way < k->setup.runs_max &&
-	    (slot = schedule_due(k->schedule, mono_add(clock_mono(), EARLY))) != NULL)
-		start((struct task *)slot);
-	k->stats.postponed += k->stats.under_way >= k->setup.runs_max;
+	while ((slot = schedule_due(k->schedule, mono_add(now, EARLY))) != NULL) {
+		struct task *c = (struct task *)slot;
+
+		if (fair_add(k->places, &c->place, owner_of(c), class_of(c), now) != TV_OK)
+			schedule_again(k->schedule, slot, mono_add(now, EARLY));	/* no memory: the next time */
+	}
+	while ((it = fair_next(k->places, now)) != NULL)
+		start(task_of(it));
+	if (fair_waiting(k->places) > waiting)
+		k->stats.postponed += fair_waiting(k->places) - waiting;
 	plan(k);
 }
 
@@ -105,6 +174,29 @@ log_run(const struct task *c, enum health status)
 	log_debug("check", "%s %.*s: %s", c->kind->name, (int)what.len, (const char *)what.p, health_name(status));
 }
 
+static void
+give_place_back(struct task *c)
+{
+	struct checker *k = c->checker;
+
+	k->stats.under_way--;
+	fair_remove(k->places, &c->place);
+	if (fair_waiting(k->places) > 0)
+		ev_feed_event(k->loop, &k->due, EV_TIMER);
+}
+
+bool
+check_has_time(const struct task *c, struct mono begun, struct mono queued, struct ev_loop *loop, ev_timer *w)
+{
+	struct mono left = mono_sub(mono_add(begun, mono_add(c->timeout, queued)), clock_mono());
+
+	if (queued.ns == 0 || left.ns <= 0)
+		return false;
+	ev_timer_set(w, mono_seconds(left), 0.);
+	ev_timer_start(loop, w);
+	return true;
+}
+
 void
 check_done(struct task *c, enum health status, struct span output, bool firm)
 {
@@ -112,7 +204,9 @@ check_done(struct task *c, enum health status, struct span output, bool firm)
 	enum health effect;
 
 	c->run = NULL;
-	k->stats.under_way--;
+	c->ran = true;
+	c->slow = mono_before(SLOW, mono_sub(clock_mono(), c->began));
+	give_place_back(c);
 	if (log_enabled(LOG_LVL_DEBUG))
 		log_run(c, status);
 	if (output.len > OUTPUT_BYTES_MAX)
@@ -123,6 +217,45 @@ check_done(struct task *c, enum health status, struct span output, bool firm)
 	plan(k);
 }
 
+/* What waits now and is late is told before it has begun. */
+static void
+warn_late(struct checker *k)
+{
+	struct mono now = clock_mono();
+	unsigned waiting = 0;
+	struct span owner;
+
+	if (k->late_told.ns != 0 && mono_before(now, mono_add(k->late_told, LATE_EVERY)))
+		return;
+	for (struct fair_item *it = fair_first(k->places); it != NULL; it = fair_behind(it))
+		if (is_late(task_of(it), now) && waiting++ == 0)
+			note_late(task_of(it), now);
+	if (waiting == 0 && k->stats.late == k->late_before)
+		return;
+	unsigned most = fair_greatest(k->places, &owner);
+	log_warn("check", "checks run late: %s%s%s by %.1f s, %" PRIu64 " since the last line, %u wait now; %" PRIu64
+	    " runs are under way (check_runs_max is %" PRIu64 "), %u of them of %.*s", k->latest.id,
+	    k->latest.service[0] != '\0' ? " of service " : "", k->latest.service, mono_seconds(k->latest.by),
+	    k->stats.late - k->late_before, waiting, k->stats.under_way, k->setup.runs_max, most, (int)owner.len,
+	    (const char *)owner.p);
+	k->late_told = now;
+	k->late_before = k->stats.late;
+}
+
+static void
+count_lookups(struct checker *k)
+{
+	struct resolver_stats r;
+
+	if (k->resolver == NULL)
+		return;
+	resolver_stats(k->resolver, &r);
+	k->stats.lookups = r.questions;
+	k->stats.lookups_unanswered = r.unanswered;
+	k->stats.lookups_old = r.old_used;
+	k->stats.lookups_waiting = r.waiting;
+}
+
 static void
 on_tell(struct ev_loop *loop, ev_timer *w, int events)
 {
@@ -130,6 +263,8 @@ on_tell(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void)loop;
 	(void)events;
+	warn_late(k);
+	count_lookups(k);
 	if (memcmp(&k->stats, &k->told, sizeof(k->told)) == 0)
 		return;
 	k->told = k->stats;
@@ -147,8 +282,13 @@ checker_setup(struct checker *k, const struct msg_check_setup *setup)
 		return TV_EFORMAT;
 	k->setup = *setup;
 	log_init("rpcd", (enum log_level)setup->log_level, (enum log_dest)k->log_dest);
-	if (again)
+	struct fair_conf places = places_of(setup->runs_max);
+	if (again) {
+		fair_limits(k->places, &places);
 		return TV_OK;
+	}
+	if ((k->places = fair_new(&places)) == NULL)
+		return TV_ENOMEM;
 	ev_timer_init(&k->due, on_due, 0., 0.);
 	ev_timer_init(&k->tell, on_tell, TELL_S, TELL_S);
 	k->due.data = k->tell.data = k;
@@ -163,8 +303,9 @@ check_free(struct task *c)
 
 	if (c->run != NULL) {
 		c->kind->cancel(c);
-		k->stats.under_way--;
+		give_place_back(c);
 	}
+	fair_remove(k->places, &c->place);
 	if (c->slot.interval.ns > 0)
 		schedule_remove(k->schedule, &c->slot);
 	arena_done(&c->arena);
@@ -206,6 +347,8 @@ unpack(struct task *c, const struct msg_check_put *put)
 	in = rd_span_over(buf_span(&c->bytes));
 	if ((err = schema_unpack(&check_run_schema, &in, &c->arena, &c->def)) != TV_OK || (err = rd_end(&in)) != TV_OK)
 		return err;
+	c->id = arena_copy(&c->arena, put->id);
+	c->service = arena_copy(&c->arena, put->service);
 	const struct check_run *d = &c->def;
 	if ((c->kind = kind_of(c->checker, d->Kind)) == NULL)
 		return TV_EFORMAT;

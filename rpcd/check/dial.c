@@ -106,6 +106,7 @@ on_found(void *ctx, const struct addresses *found, const char *why)
 {
 	struct dial *d = ctx;
 
+	d->queued = resolve_queued(d->lookup);
 	d->lookup = NULL;
 	if (found == NULL) {
 		give_up(d, "dial tcp: lookup %s: %s", d->host, why);
@@ -132,9 +133,10 @@ split(struct span target, char *host, size_t cap, uint16_t *port)
 }
 
 void
-dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, dial_done *done, void *ctx)
+dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, struct span owner, dial_done *done,
+    void *ctx)
 {
-	*d = (struct dial){ .loop = loop, .resolver = resolver, .done = done, .ctx = ctx, .fd = -1 };
+	*d = (struct dial){ .loop = loop, .resolver = resolver, .owner = owner, .done = done, .ctx = ctx, .fd = -1 };
 	ev_init(&d->io, on_io);
 	d->io.data = d;
 }
@@ -147,7 +149,7 @@ dial_begin(struct dial *d, struct span target)
 		    (int)(target.len > 256 ? 256 : target.len), (const char *)target.p);
 	else if (resolve_literal(d->host, &d->addresses))
 		try_next(d);
-	else if ((d->lookup = resolve(d->resolver, d->host, on_found, d)) == NULL)
+	else if ((d->lookup = resolve(d->resolver, d->host, d->owner, on_found, d)) == NULL)
 		give_up(d, "dial tcp: lookup %s: out of memory", d->host);
 }
 
@@ -161,6 +163,12 @@ dial_stop(struct dial *d)
 	if (d->fd >= 0)
 		close(d->fd);
 	d->fd = -1;
+}
+
+struct mono
+dial_queued(const struct dial *d)
+{
+	return d->lookup != NULL ? resolve_queued(d->lookup) : d->queued;
 }
 
 const char *

@@ -24,13 +24,19 @@ struct dial {				/* in its owner's struct */
 	uint16_t port;
 	struct addresses addresses;
 	unsigned next;			/* of them, to be tried */
+	struct span owner;		/* the service that the check is of, borrowed */
 	struct lookup *lookup;		/* under way */
+	struct mono queued;		/* that it waited for a thread */
 	int fd;
 	char why[256];			/* of the last one that failed */
 	ev_io io;
 };
 
-void dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, dial_done *done, void *ctx);
+/* owner: the service that the check is of, borrowed. */
+void dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, struct span owner, dial_done *done,
+    void *ctx);
+/* How long its name has waited for a thread: our time, which the check's timeout does not count. */
+struct mono dial_queued(const struct dial *d);
 /* From the loop; done may be called at once, and is the last that touches d. */
 void dial_begin(struct dial *d, struct span target);
 /* Ends it without done; also when done was called, or it has not begun. */

@@ -43,6 +43,7 @@ struct h2 {
 	int32_t stream;
 	ev_io io;
 	ev_timer timer;			/* begin, then the timeout */
+	struct mono begun;
 	/* what came */
 	bool settled;			/* it speaks HTTP/2 */
 	bool over, good;
@@ -119,8 +120,9 @@ on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 	struct h2 *h = w->data;
 	char at[DIAL_TEXT_BYTES], text[DIAL_TEXT_BYTES + 16];
 
-	(void)loop;
 	(void)events;
+	if (check_has_time(h->check, h->begun, dial_queued(&h->dial), loop, w))
+		return;
 	h->check->checker->stats.timed_out++;
 	if (!h->ping || h->stage == TALKING) {
 		no_answer(h, "DeadlineExceeded", "context deadline exceeded");
@@ -524,6 +526,7 @@ on_begin(struct ev_loop *loop, ev_timer *w, int events)
 	struct h2 *h = w->data;
 
 	(void)events;
+	h->begun = clock_mono();
 	ev_set_cb(w, on_timeout);
 	ev_timer_set(w, mono_seconds(h->check->timeout), 0.);
 	ev_timer_start(loop, w);
@@ -557,7 +560,7 @@ start(struct task *c)
 	    .code_text = BUF_INIT(HEAD_BYTES_MAX) };
 	take_target(h);
 	c->run = h;
-	dial_init(&h->dial, k->loop, k->resolver, on_dialled, h);
+	dial_init(&h->dial, k->loop, k->resolver, c->service, on_dialled, h);
 	ev_init(&h->io, on_io);
 	ev_timer_init(&h->timer, on_begin, 0., 0.);
 	h->io.data = h->timer.data = h;

@@ -528,8 +528,9 @@ static void
 on_found(void *ctx, const struct addresses *found, const char *why)
 {
 	struct http *h = ctx;
-	char text[HOST_BYTES_MAX + 64];
+	char text[HOST_BYTES_MAX + NAME_WHY_BYTES + 32];
 
+	h->deadline = mono_add(h->deadline, resolve_queued(h->lookup));
 	h->lookup = NULL;
 	if (found == NULL) {
 		snprintf(text, sizeof(text), "dial tcp: lookup %s: %s", h->host, why);
@@ -546,8 +547,9 @@ on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 	struct http *h = w->data;
 	char text[HOST_BYTES_MAX + 64];
 
-	(void)loop;
 	(void)events;
+	if (check_has_time(h->check, mono_sub(h->deadline, h->check->timeout), resolve_queued(h->lookup), loop, w))
+		return;
 	h->check->checker->stats.timed_out++;
 	snprintf(text, sizeof(text), "dial tcp: lookup %s: i/o timeout", h->host);
 	fail(h, text);
@@ -566,7 +568,7 @@ request(struct http *h)
 	}
 	ev_timer_set(&h->timer, left > 0 ? left : 0., 0.);
 	ev_timer_start(k->loop, &h->timer);
-	if ((h->lookup = resolve(k->resolver, h->host, on_found, h)) == NULL)
+	if ((h->lookup = resolve(k->resolver, h->host, h->check->service, on_found, h)) == NULL)
 		fail(h, "out of memory");
 }
 

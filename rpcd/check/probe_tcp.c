@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "rpcd/check/checker.h"
 #include "rpcd/check/dial.h"
 
@@ -10,6 +11,7 @@ struct tcp {
 	struct task *check;
 	struct dial dial;
 	ev_timer timer;
+	struct mono begun;
 };
 
 static void
@@ -45,8 +47,9 @@ on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 	struct tcp *t = w->data;
 	char at[DIAL_TEXT_BYTES], text[DIAL_TEXT_BYTES + 16];
 
-	(void)loop;
 	(void)events;
+	if (check_has_time(t->check, t->begun, dial_queued(&t->dial), loop, w))
+		return;
 	t->check->checker->stats.timed_out++;
 	snprintf(text, sizeof(text), "%s: i/o timeout", dial_at(&t->dial, at));
 	finish(t, HEALTH_CRITICAL, text);
@@ -59,6 +62,7 @@ on_begin(struct ev_loop *loop, ev_timer *w, int events)
 	struct tcp *t = w->data;
 
 	(void)events;
+	t->begun = clock_mono();
 	ev_set_cb(w, on_timeout);
 	ev_timer_set(w, mono_seconds(t->check->timeout), 0.);
 	ev_timer_start(loop, w);
@@ -77,7 +81,7 @@ start(struct task *c)
 	}
 	t->check = c;
 	c->run = t;
-	dial_init(&t->dial, k->loop, k->resolver, on_dialled, t);
+	dial_init(&t->dial, k->loop, k->resolver, c->service, on_dialled, t);
 	ev_timer_init(&t->timer, on_begin, 0., 0.);
 	t->timer.data = t;
 	ev_feed_event(k->loop, &t->timer, EV_TIMER);

@@ -1,9 +1,11 @@
 /* Names to addresses, see resolve.h. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/rd.h"
@@ -11,35 +13,50 @@
 #include "common/proc/sandbox.h"
 #include "rpcd/check/resolve.h"
 
-#define THREADS 4
 #define CHAINS 256
-#define KEPT MONO_S(10)
 #define HOST_BYTES_MAX 256
 
-struct name {
-	struct name *next;		/* in its chain */
+/*
+ * Threads: names that had a quick answer the last time, which most have, may take all; the others leave room for them.
+ * A name that is not answered holds its thread for as long as resolv.conf says, 10 s where it says nothing.
+ */
+static const struct fair_conf places = { .places = 48, .class = {
+	[FAIR_QUICK] = { 48, 24 }, [FAIR_NEW] = { 24, 8 }, [FAIR_SLOW] = { 8, 2 } } };
+
+struct worker {
+	struct worker *next;		/* idle */
+	struct jobs *jobs;		/* one thread */
+};
+
+struct host {
+	struct fair_item item;		/* first */
+	struct host *next;		/* in its chain */
 	struct resolver *resolver;
-	char host[HOST_BYTES_MAX];
+	char name[HOST_BYTES_MAX];
+	struct name known;
 	struct lookup *waiting;
-	bool asked;			/* a thread is at work on it, and owns what is below */
-	struct addresses found;
-	const char *why;		/* NULL: found */
-	struct mono until;		/* good for so long */
+	ev_timer serve;			/* those that wait are served what is known already */
+	bool overdue;			/* the question under way takes long: old answers serve at once */
+	struct mono begun;		/* the last question */
+	struct worker *worker;		/* at work on it, and owns what is below */
+	struct name_answer answer;
 };
 
 struct lookup {
 	struct lookup *next;
-	struct name *name;
+	struct host *host;
+	struct mono asked;
 	resolve_done *done;
 	void *ctx;
 };
 
 struct resolver {
 	struct ev_loop *loop;
-	struct jobs *threads[THREADS];
-	struct name *chains[CHAINS];
-	ev_timer answer;		/* of what was known already */
+	struct fair *fair;
+	struct worker *idle;
+	struct host *chains[CHAINS];
 	resolve_stale *stale;
+	struct resolver_stats stats;
 };
 
 /* -- addresses -- */
@@ -94,25 +111,166 @@ resolve_literal(const char *host, struct addresses *out)
 
 /* -- in a thread -- */
 
+static enum name_outcome
+outcome_of(int rc)
+{
+	if (rc == 0)
+		return NAME_FOUND;
+#ifdef EAI_NODATA
+	if (rc == EAI_NODATA)
+		return NAME_NOT_THERE;
+#endif
+#ifdef EAI_ADDRFAMILY
+	if (rc == EAI_ADDRFAMILY)
+		return NAME_NOT_THERE;
+#endif
+	return rc == EAI_NONAME ? NAME_NOT_THERE : NAME_NO_ANSWER;
+}
+
+/*
+ * 0 if this process can ask name servers as the C library does, which does not say itself that it could not; or errno.
+ */
+static int
+cannot_ask(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
+
+	if (fd < 0 || setsockopt(fd, IPPROTO_IP, IP_RECVERR, &(int){ 1 }, sizeof(int)) != 0)
+		error = errno;
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+/* In the words of Go's library; but no server misbehaves that was not asked, or is not there. */
+static void
+explain(struct name_answer *a, int rc, int error, bool slow)
+{
+	if (a->outcome == NAME_NOT_THERE)
+		snprintf(a->why, sizeof(a->why), "no such host");
+	else if (rc == EAI_SYSTEM || (error = cannot_ask()) != 0)
+		snprintf(a->why, sizeof(a->why), "this process cannot ask name servers: %s", strerror(error));
+	else if (rc == EAI_AGAIN)
+		snprintf(a->why, sizeof(a->why), "%s", slow ? "i/o timeout" : "no name server gave an answer");
+	else
+		snprintf(a->why, sizeof(a->why), "%s", rc == EAI_FAIL ? "server misbehaving" : gai_strerror(rc));
+}
+
 static void
 ask(void *ctx)
 {
-	struct name *n = ctx;
+	struct host *h = ctx;
+	struct name_answer *a = &h->answer;
 	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
 	struct addrinfo *list = NULL;
-	int rc = getaddrinfo(n->host, NULL, &hints, &list);
+	struct mono begun = clock_mono();
 
-	n->found.n = 0;
-	for (const struct addrinfo *a = list; rc == 0 && a != NULL && n->found.n < RESOLVE_ADDRESSES_MAX;
-	    a = a->ai_next)
-		if (a->ai_addrlen <= sizeof(n->found.v[0]))
-			memcpy(&n->found.v[n->found.n++], a->ai_addr, a->ai_addrlen);
-	n->why = rc == 0 && n->found.n > 0 ? NULL : rc == EAI_AGAIN ? "server misbehaving" : "no such host";
+	errno = 0;
+	int rc = getaddrinfo(h->name, NULL, &hints, &list), error = errno;
+	*a = (struct name_answer){ .outcome = outcome_of(rc) };
+	for (const struct addrinfo *i = list; rc == 0 && i != NULL && a->found.n < ADDRESSES_MAX; i = i->ai_next)
+		if (i->ai_addrlen <= sizeof(a->found.v[0]))
+			memcpy(&a->found.v[a->found.n++], i->ai_addr, i->ai_addrlen);
+	if (a->outcome == NAME_FOUND && a->found.n == 0)
+		a->outcome = NAME_NOT_THERE;
+	if (a->outcome != NAME_FOUND)
+		explain(a, rc, error, mono_before(NAME_SLOW, mono_sub(clock_mono(), begun)));
 	if (rc == 0)
 		freeaddrinfo(list);
 }
 
 /* -- on the loop -- */
+
+static void
+serve(struct host *h, const struct addresses *found, const char *why)
+{
+	for (struct lookup *l; (l = h->waiting) != NULL;) {
+		h->waiting = l->next;
+		l->done(l->ctx, found, why);
+		free(l);
+	}
+}
+
+/* From the loop, never from within resolve(): there is an answer that is fresh, or no new one in time. */
+static void
+on_serve(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct host *h = w->data;
+	const struct addresses *found;
+	const char *why;
+	struct mono now = clock_mono();
+
+	(void)loop;
+	(void)events;
+	if (!name_serves(&h->known, now, &found, &why))
+		return;
+	h->overdue = !name_fresh(&h->known, now);
+	for (const struct lookup *l = h->waiting; l != NULL; l = l->next)
+		h->resolver->stats.old_used += h->overdue;
+	serve(h, found, why);
+}
+
+static void pump(struct resolver *r);
+
+static void
+on_asked(void *ctx)
+{
+	struct host *h = ctx;
+	struct resolver *r = h->resolver;
+	struct name_answer a = h->answer;
+
+	h->worker->next = r->idle;
+	r->idle = h->worker;
+	h->worker = NULL;
+	fair_remove(r->fair, &h->item);
+	name_learn(&h->known, &a, h->begun, clock_mono());
+	r->stats.unanswered += a.outcome == NAME_NO_ANSWER;
+	ev_timer_stop(r->loop, &h->serve);
+	h->overdue = false;
+	if (h->waiting != NULL)
+		ev_feed_event(r->loop, &h->serve, EV_TIMER);
+	pump(r);
+}
+
+static struct worker *
+take_worker(struct resolver *r)
+{
+	struct worker *w = r->idle;
+
+	if (w != NULL) {
+		r->idle = w->next;
+		return w;
+	}
+	if ((w = calloc(1, sizeof(*w))) != NULL && (w->jobs = jobs_new(r->loop)) == NULL) {
+		free(w);
+		w = NULL;
+	}
+	return w;
+}
+
+/* Sends what may go now. */
+static void
+pump(struct resolver *r)
+{
+	struct mono now = clock_mono();
+
+	for (struct host *h; (h = (struct host *)fair_next(r->fair, now)) != NULL;) {
+		h->begun = now;
+		h->worker = take_worker(r);
+		r->stats.questions++;
+		if (h->worker != NULL && jobs_add(h->worker->jobs, ask, on_asked, h) == TV_OK)
+			continue;
+		if (h->worker != NULL) {
+			h->worker->next = r->idle;
+			r->idle = h->worker;
+			h->worker = NULL;
+		}
+		fair_remove(r->fair, &h->item);
+		struct name_answer a = { .outcome = NAME_NO_ANSWER, .why = "no thread can be started to ask" };
+		name_learn(&h->known, &a, now, now);
+		ev_feed_event(r->loop, &h->serve, EV_TIMER);
+	}
+}
 
 static unsigned
 hash(const char *host)
@@ -124,102 +282,110 @@ hash(const char *host)
 	return h;
 }
 
-static void
-tell(struct name *n)
+static bool
+forgettable(const struct host *h, struct mono now)
 {
-	for (struct lookup *l; (l = n->waiting) != NULL;) {
-		n->waiting = l->next;
-		l->done(l->ctx, n->why == NULL ? &n->found : NULL, n->why);
-		free(l);
-	}
+	return h->item.owner == NULL && h->waiting == NULL && !ev_is_active(&h->serve) && !ev_is_pending(&h->serve) &&
+	    name_forgettable(&h->known, now);
 }
 
-static void
-on_asked(void *ctx)
+/* Also forgets names of the chain that no check has had for long. */
+static struct host *
+host_of(struct resolver *r, const char *name)
 {
-	struct name *n = ctx;
-
-	n->asked = false;
-	n->until = mono_add(clock_mono(), KEPT);
-	tell(n);
-}
-
-/* Those who ask for what is known wait for this: never from within resolve(). */
-static void
-on_answer(struct ev_loop *loop, ev_timer *w, int events)
-{
-	struct resolver *r = w->data;
-
-	(void)loop;
-	(void)events;
-	for (unsigned i = 0; i < CHAINS; i++)
-		for (struct name *n = r->chains[i]; n != NULL; n = n->next)
-			if (!n->asked)
-				tell(n);
-}
-
-/* Also forgets names of the chain that nobody has asked for lately. */
-static struct name *
-name_of(struct resolver *r, const char *host)
-{
-	struct name **at = &r->chains[hash(host) % CHAINS], *n;
+	struct host **at = &r->chains[hash(name) % CHAINS], *h;
 	struct mono now = clock_mono();
 
-	while ((n = *at) != NULL && strcmp(n->host, host) != 0) {
-		if (n->asked || n->waiting != NULL || mono_before(now, mono_add(n->until, KEPT))) {
-			at = &n->next;
+	while ((h = *at) != NULL && strcmp(h->name, name) != 0) {
+		if (!forgettable(h, now)) {
+			at = &h->next;
 			continue;
 		}
-		*at = n->next;
-		free(n);
+		*at = h->next;
+		free(h);
 	}
-	if (n == NULL && (n = calloc(1, sizeof(*n))) != NULL) {
-		n->resolver = r;
-		snprintf(n->host, sizeof(n->host), "%s", host);
-		*at = n;
+	if (h == NULL && (h = calloc(1, sizeof(*h))) != NULL) {
+		h->resolver = r;
+		snprintf(h->name, sizeof(h->name), "%s", name);
+		ev_timer_init(&h->serve, on_serve, 0., 0.);
+		h->serve.data = h;
+		*at = h;
 	}
-	return n;
+	return h;
+}
+
+/* A question for it waits, or is under way. */
+static enum tv_err
+want(struct host *h, struct span owner)
+{
+	struct resolver *r = h->resolver;
+	const char *path;
+
+	if (h->item.placed || (h->item.owner != NULL && fair_owner_waits(r->fair, owner)))
+		return TV_OK;
+	if (h->item.owner == NULL && (path = sandbox_stale()) != NULL)
+		r->stale(path);
+	fair_remove(r->fair, &h->item);		/* this one's turn comes sooner than that of the first to ask */
+	return fair_add(r->fair, &h->item, owner, name_class(&h->known), clock_mono());
+}
+
+/* When its lookups are served what is known already, if anything is. */
+static void
+plan(struct host *h, struct mono now)
+{
+	struct resolver *r = h->resolver;
+	const struct addresses *found;
+	const char *why;
+
+	if (name_fresh(&h->known, now) || h->overdue) {
+		ev_feed_event(r->loop, &h->serve, EV_TIMER);
+	} else if (!ev_is_active(&h->serve) && name_serves(&h->known, now, &found, &why)) {
+		ev_timer_set(&h->serve, mono_seconds(NAME_GRACE), 0.);
+		ev_timer_start(r->loop, &h->serve);
+	}
 }
 
 struct lookup *
-resolve(struct resolver *r, const char *host, resolve_done *done, void *ctx)
+resolve(struct resolver *r, const char *host, struct span owner, resolve_done *done, void *ctx)
 {
-	struct name *n = strlen(host) < HOST_BYTES_MAX ? name_of(r, host) : NULL;
-	struct lookup *l = n == NULL ? NULL : calloc(1, sizeof(*l));
+	struct host *h = strlen(host) < HOST_BYTES_MAX ? host_of(r, host) : NULL;
+	struct lookup *l = h == NULL ? NULL : calloc(1, sizeof(*l));
+	struct mono now = clock_mono();
 
 	if (l == NULL)
 		return NULL;
-	*l = (struct lookup){ .next = n->waiting, .name = n, .done = done, .ctx = ctx };
-	n->waiting = l;
-	if (n->asked)
-		return l;
-	if (mono_before(clock_mono(), n->until)) {
-		if (!ev_is_active(&r->answer)) {
-			ev_timer_set(&r->answer, 0., 0.);
-			ev_timer_start(r->loop, &r->answer);
-		}
-		return l;
-	}
-	const char *path = sandbox_stale();
-	if (path != NULL)
-		r->stale(path);
-	n->asked = jobs_add(r->threads[hash(host) % THREADS], ask, on_asked, n) == TV_OK;
-	if (!n->asked) {
-		resolve_cancel(l);
+	if (!name_fresh(&h->known, now) && want(h, owner) != TV_OK) {
+		free(l);
 		return NULL;
 	}
+	*l = (struct lookup){ .next = h->waiting, .host = h, .asked = now, .done = done, .ctx = ctx };
+	h->waiting = l;
+	plan(h, now);
+	pump(r);
 	return l;
 }
 
 void
 resolve_cancel(struct lookup *l)
 {
-	struct lookup **at = &l->name->waiting;
+	struct host *h = l->host;
+	struct lookup **at = &h->waiting;
 
 	while (*at != l)
 		at = &(*at)->next;
 	*at = l->next;
 	free(l);
+	if (h->waiting == NULL && h->item.owner != NULL && !h->item.placed)
+		fair_remove(h->resolver->fair, &h->item);
+}
+
+struct mono
+resolve_queued(const struct lookup *l)
+{
+	const struct host *h = l->host;
+	struct mono until = h->item.owner != NULL && !h->item.placed ? clock_mono() : h->begun;
+
+	return mono_before(l->asked, until) ? mono_sub(until, l->asked) : MONO_ZERO;
 }
 
 struct resolver *
@@ -227,14 +393,20 @@ resolver_new(struct ev_loop *loop, resolve_stale *stale)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
 
-	for (unsigned i = 0; i < THREADS && r != NULL; i++)
-		if ((r->threads[i] = jobs_new(loop)) == NULL)
-			return NULL;		/* the process ends */
-	if (r == NULL)
-		return NULL;
+	if (r == NULL || (r->fair = fair_new(&places)) == NULL)
+		return NULL;		/* the process ends */
 	r->loop = loop;
 	r->stale = stale;
-	ev_timer_init(&r->answer, on_answer, 0., 0.);
-	r->answer.data = r;
 	return r;
+}
+
+void
+resolver_stats(const struct resolver *r, struct resolver_stats *out)
+{
+	const struct fair_item *first = fair_first(r->fair);
+
+	*out = r->stats;
+	out->under_way = fair_placed(r->fair);
+	out->waiting = fair_waiting(r->fair);
+	out->longest = first == NULL ? MONO_ZERO : mono_sub(clock_mono(), first->since);
 }
