@@ -103,6 +103,7 @@ put_acl(const struct rpcd *p, struct buf *b)
 		{ "acl_fetches", acl.fetches }, { "acl_fetches_failed", acl.failed },
 		{ "acl_fetches_under_way", acl.under_way }, { "acl_waiting", acl.waiting },
 		{ "acl_by_down_policy", acl.by_down_policy }, { "acl_not_found", acl.not_found },
+		{ "acl_by_old_rights", acl.by_old_rights }, { "acl_busy", acl.busy },
 		{ "acl_denied", p->api.stats.denied + p->fire_guard.denied + p->keyring_guard.denied },
 	};
 
@@ -249,7 +250,7 @@ put_work(const struct rpcd *p, struct buf *b)
 	coord_report_stats(p->coord_report, &reports);
 	const struct number numbers[] = {
 		{ "audit_lines", trail.written }, { "audit_lines_lost", trail.lost },
-		{ "audit_failures", trail.failures },
+		{ "audit_failures", trail.failures }, { "audit_denials_counted", trail.denials },
 		{ "acl_replication_running", copies.running }, { "acl_replication_rounds", copies.rounds },
 		{ "acl_replication_whole", copies.whole }, { "acl_replication_failures", copies.failures },
 		{ "acl_replication_copied", copies.copied }, { "acl_replication_deleted", copies.deleted },

@@ -4,7 +4,8 @@ noinst_LIBRARIES += rpcd/librpcconf.a rpcd/librpcgossip.a rpcd/librpcwan.a rpcd/
 rpcd_librpcconf_a_SOURCES = rpcd/opts.c rpcd/opts.h
 # The audit trail: lines, which are pure, and their way to the log or a file.
 noinst_LIBRARIES += rpcd/librpcaudit.a
-rpcd_librpcaudit_a_SOURCES = rpcd/audit/audit_line.c rpcd/audit/audit_line.h rpcd/audit/trail.c rpcd/audit/trail.h
+rpcd_librpcaudit_a_SOURCES = rpcd/audit/audit_line.c rpcd/audit/audit_line.h rpcd/audit/trail.c rpcd/audit/trail.h \
+	rpcd/audit/denials.c rpcd/audit/denials.h
 rpcd_librpcgossip_a_SOURCES = \
 	rpcd/gossip/members.c rpcd/gossip/members.h rpcd/gossip/coord_query.c rpcd/gossip/coord_query.h \
 	rpcd/gossip/keyring_query.c rpcd/gossip/keyring_query.h rpcd/gossip/twins.c rpcd/gossip/twins.h

@@ -18,6 +18,8 @@
 #define UNKNOWN_TTL MONO_S(1)
 #define FETCHES_MAX 256
 #define WAITS_MAX 16384
+/* Of both: the rest is for tokens that were known before.  Anyone can invent others. */
+#define OF_UNKNOWN(max_) ((max_) / 4 * 3)
 /*
  * Who waits is answered by acl.down_policy after this, though the question stays under way.  At the very first, when
  * nothing says that access control holds, sooner: this node may be all there is.
@@ -362,15 +364,18 @@ fetch_of(struct acl_resolver *r, const uint8_t key[GRANT_KEY_BYTES])
 	return f;
 }
 
-/* The question about this token that is under way, begun if need be.  NULL: too many, or no memory. */
+/*
+ * The question about this token that is under way, begun if need be.  known: it had rights, or is none at all.
+ * NULL: too many, or no memory.
+ */
 static struct fetch *
-fetch_start(struct acl_resolver *r, struct span token, const uint8_t key[GRANT_KEY_BYTES])
+fetch_start(struct acl_resolver *r, struct span token, const uint8_t key[GRANT_KEY_BYTES], bool known)
 {
 	struct fetch *f = fetch_of(r, key);
 
 	if (f != NULL)
 		return f;
-	f = r->fetch_count >= FETCHES_MAX ? NULL : calloc(1, sizeof(*f));
+	f = r->fetch_count >= (known ? FETCHES_MAX : OF_UNKNOWN(FETCHES_MAX)) ? NULL : calloc(1, sizeof(*f));
 	if (f == NULL)
 		return NULL;
 	f->r = r;
@@ -393,9 +398,10 @@ fetch_start(struct acl_resolver *r, struct span token, const uint8_t key[GRANT_K
 }
 
 static enum acl_got
-wait_for(struct fetch *f, acl_done *done, void *ctx, struct acl_wait **out)
+wait_for(struct fetch *f, bool known, acl_done *done, void *ctx, struct acl_wait **out)
 {
-	struct acl_wait *w = f->r->wait_count >= WAITS_MAX ? NULL : calloc(1, sizeof(*w));
+	unsigned most = known ? WAITS_MAX : OF_UNKNOWN(WAITS_MAX);
+	struct acl_wait *w = f->r->wait_count >= most ? NULL : calloc(1, sizeof(*w));
 
 	if (w == NULL)
 		return ACL_BUSY;
@@ -417,7 +423,7 @@ probe(struct acl_resolver *r)
 	uint8_t key[GRANT_KEY_BYTES];
 
 	key_of(r, span_of("", 0), key);
-	(void)fetch_start(r, span_of("", 0), key);
+	(void)fetch_start(r, span_of("", 0), key, true);
 }
 
 bool
@@ -494,6 +500,16 @@ acl_known(struct acl_resolver *r, struct span token, struct acl_answer *now)
 	return answer_now(r, token, key, now, &got, &rights);
 }
 
+/* There is no room to ask for it anew, and its rights are from the ttl before this one. */
+static bool
+goes_on(struct acl_resolver *r, const uint8_t key[GRANT_KEY_BYTES])
+{
+	struct acl_rights *rights;
+	struct mono ttl = r->conf.server ? OFF_TTL : mono_mul(r->conf.conf->acl_token_ttl, 2);
+
+	return grants_get(r->grants, key, clock_mono(), clock_wall_ns(), ttl, &rights) == GRANT_FRESH && rights != NULL;
+}
+
 enum acl_got
 acl_ask(struct acl_resolver *r, struct span token, struct acl_answer *now, acl_done *done, void *ctx,
     struct acl_wait **wait)
@@ -506,7 +522,8 @@ acl_ask(struct acl_resolver *r, struct span token, struct acl_answer *now, acl_d
 	*wait = NULL;
 	if (answer_now(r, token, key, now, &got, &rights))
 		return ACL_NOW;
-	f = fetch_start(r, token, key);
+	bool known = rights != NULL || token.len == 0;
+	f = fetch_start(r, token, key, known);
 	if (got == GRANT_OLD && !r->conf.server && r->conf.conf->acl_down == ACL_DOWN_ASYNC_CACHE) {
 		*now = granted(rights);
 		return ACL_NOW;
@@ -515,7 +532,15 @@ acl_ask(struct acl_resolver *r, struct span token, struct acl_answer *now, acl_d
 		*now = by_policy(r, rights);
 		return ACL_NOW;
 	}
-	return f == NULL ? ACL_BUSY : wait_for(f, done, ctx, wait);
+	if (f != NULL && wait_for(f, known, done, ctx, wait) == ACL_LATER)
+		return ACL_LATER;
+	if (rights == NULL || !goes_on(r, key)) {
+		r->stats.busy++;
+		return ACL_BUSY;
+	}
+	r->stats.by_old_rights++;
+	*now = granted(rights);
+	return ACL_NOW;
 }
 
 void

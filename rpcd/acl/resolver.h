@@ -15,6 +15,9 @@
  * server with an old state opens it.  Before the first word of a server a node is closed if cluster.conf says
  * acl.enabled, and open otherwise; a server where it says so is closed until access control has begun.
  *
+ * Questions are bounded, and a quarter of them is for tokens that had rights before: floods of invented ones keep none
+ * of those out.  Where there is no room even so, rights go on for another acl.token_ttl.
+ *
  * The secret of a token is kept nowhere but in a question under way; what is kept has a keyed hash of it for a name.
  */
 #ifndef TV_RPCD_ACL_RESOLVER_H
@@ -82,7 +85,7 @@ bool acl_holds(const struct acl_resolver *r);
 enum acl_got {
 	ACL_NOW,			/* *now is the answer */
 	ACL_LATER,			/* done comes, unless *wait is cancelled before */
-	ACL_BUSY,			/* too many are under way */
+	ACL_BUSY,			/* too many are under way, and nothing is known of this token */
 };
 /* What this token may do; "": whoever shows none.  Equal tokens share one question. */
 enum acl_got acl_ask(struct acl_resolver *r, struct span token, struct acl_answer *now, acl_done *done, void *ctx,
@@ -116,6 +119,8 @@ struct acl_stats {
 	uint64_t fetches, failed;	/* questions to servers; those that none answered */
 	uint64_t by_down_policy;	/* answers that it gave */
 	uint64_t not_found;		/* answers ACL_NOT_FOUND */
+	uint64_t busy;			/* answers ACL_BUSY */
+	uint64_t by_old_rights;		/* answers by rights of the ttl before, since there was no room to ask */
 };
 void acl_stats(const struct acl_resolver *r, struct acl_stats *out);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/net/source.h"
 #include "common/record/records.h"
 #include "common/record/schema.h"
 #include "common/record/txn.h"
@@ -10,6 +11,7 @@
 #include "rpcd/audit/trail.h"
 
 #define LINE_ROOM (2 * AUDIT_LINE_MAX)
+#define ACCESSOR_BYTES 40
 #define WAITING_MAX 4096			/* lines that wait for who asked */
 #define HINT_BYTES 8			/* of an id that may be a secret by mistake */
 
@@ -282,17 +284,30 @@ struct audit_wait {
 	struct api *api;
 	struct audit_wait *next, *prev;
 	const char *otherwise;		/* the accessor, if nobody can tell */
-	bool denied;
+	uint64_t denied;		/* the source; 0: it was not */
 	struct buf line;		/* but for its end */
 };
+
+/* A source that is denied, with its token: for the trail.  Tokens that are none's count as one. */
+static uint64_t
+denied_party(uint64_t source, struct span accessor)
+{
+	struct { uint64_t source; uint8_t accessor[ACCESSOR_BYTES]; } party = { .source = source };
+	uint64_t h;
+
+	memcpy(party.accessor, accessor.p, accessor.len < ACCESSOR_BYTES ? accessor.len : ACCESSOR_BYTES);
+	h = source == 0 ? 0 : keyed_hash(&party, sizeof(party));
+	return h + (h == 0 && source != 0);
+}
 
 void
 audit_know(struct audit_wait *w, struct span accessor)
 {
 	struct api *api = w->api;
+	struct span name = accessor.len > 0 ? accessor : span_str(w->otherwise);
 
-	audit_line_end(accessor.len > 0 ? accessor : span_str(w->otherwise), &w->line);
-	trail_add(api->trail, buf_span(&w->line), w->denied);
+	audit_line_end(name, &w->line);
+	trail_add(api->trail, buf_span(&w->line), denied_party(w->denied, name));
 	*(w->prev == NULL ? &api->audit_waiting : &w->prev->next) = w->next;
 	if (w->next != NULL)
 		w->next->prev = w->prev;
@@ -310,7 +325,7 @@ audit_done(struct api *api)
 
 /* Takes the line over.  Root on this node's socket needs no token. */
 static void
-end_line(struct request *r, struct buf *line, bool denied)
+end_line(struct request *r, struct buf *line, uint64_t denied)
 {
 	struct api *api = r->api;
 	struct span token = api_shown_token(r);
@@ -321,7 +336,7 @@ end_line(struct request *r, struct buf *line, bool denied)
 
 	if (w == NULL) {
 		audit_line_end(span_str(otherwise), line);
-		trail_add(api->trail, buf_span(line), denied);
+		trail_add(api->trail, buf_span(line), denied_party(denied, span_str(otherwise)));
 		buf_done(line);
 		return;
 	}
@@ -331,6 +346,13 @@ end_line(struct request *r, struct buf *line, bool denied)
 	api->audit_waiting = w;
 	api->audit_waiting_count++;
 	api->accessor(api->accessor_ctx, token, w);
+}
+
+/* Never 0. */
+static uint64_t
+client_of(const struct request *r)
+{
+	return r->head.on_socket ? 1 + (uint64_t)r->head.uid : source_of_text(r->head.client_ip) | 1ull << 63;
 }
 
 void
@@ -358,5 +380,5 @@ audit_end(struct request *r, bool cut)
 	};
 	put_name(r, &rec);
 	audit_line(&rec, &line);
-	end_line(r, &line, denied);
+	end_line(r, &line, denied ? client_of(r) : 0);
 }

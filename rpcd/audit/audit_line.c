@@ -233,10 +233,12 @@ audit_line_end(struct span accessor, struct buf *out)
 }
 
 void
-audit_line_lost(int64_t wall_ms, const char *node, uint64_t lines, struct buf *out)
+audit_line_lost(int64_t wall_ms, const char *node, uint64_t lines, uint64_t denials, struct buf *out)
 {
 	put_start(out, wall_ms, node);
 	put_text(out, "operation", "audit/lost");
 	put_number(out, "lines", lines);
+	if (denials > 0)
+		put_number(out, "denials", denials);
 	buf_u8(out, '}');
 }

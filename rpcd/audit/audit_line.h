@@ -44,7 +44,10 @@ struct audit_record {
  */
 void audit_line(const struct audit_record *rec, struct buf *out);
 void audit_line_end(struct span accessor, struct buf *out);
-/* The same for lines that are missing: there was no room for them. */
-void audit_line_lost(int64_t wall_ms, const char *node, uint64_t lines, struct buf *out);
+/*
+ * A whole line, for lines that are missing: there was no room for them.  denials: those of them that were more denials
+ * of one party than are told; left out when 0.
+ */
+void audit_line_lost(int64_t wall_ms, const char *node, uint64_t lines, uint64_t denials, struct buf *out);
 
 #endif

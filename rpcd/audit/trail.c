@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "rpcd/audit/audit_line.h"
+#include "rpcd/audit/denials.h"
 #include "rpcd/audit/trail.h"
 
 #define AGAIN MONO_S(1)			/* after a failure */
@@ -36,8 +37,7 @@ struct trail {
 	const char *node;
 	ev_async wake;			/* the thread has something for the log */
 	bool on, running;
-	struct mono second;		/* denials are counted since then */
-	unsigned denials;
+	struct denials denials;
 
 	pthread_t thread;
 	pthread_mutex_t lock;		/* of what follows */
@@ -48,7 +48,8 @@ struct trail {
 	struct buf queue;
 	uint64_t lost;			/* since the trail said so last ... */
 	struct mono lost_since;		/* ... which was then */
-	uint64_t lost_told;		/* that it said, and the log does not know of yet */
+	uint64_t denials_lost;		/* of these */
+	uint64_t lost_told, denials_told;	/* that it said, and the log does not know of yet */
 	int error;			/* errno of a failure that the log does not know of yet; 0: none */
 	struct trail_stats stats;
 
@@ -215,10 +216,11 @@ take_batch(struct trail *t)
 	if (!must_tell(t))
 		return;
 	t->lost_since = clock_mono();
-	audit_line_lost(clock_wall_ns() / 1000000, t->node, t->lost, &t->batch);
+	audit_line_lost(clock_wall_ns() / 1000000, t->node, t->lost, t->denials_lost, &t->batch);
 	buf_u8(&t->batch, '\n');
-	t->lost_told += t->lost;
-	t->lost = 0;
+	t->lost_told += t->lost - t->denials_lost;
+	t->denials_told += t->denials_lost;
+	t->lost = t->denials_lost = 0;
 	ev_async_send(t->loop, &t->wake);
 }
 
@@ -336,15 +338,16 @@ static void
 on_wake(struct ev_loop *loop, ev_async *w, int events)
 {
 	struct trail *t = w->data;
-	uint64_t lost;
+	uint64_t lost, denials;
 	int error;
 
 	(void)loop;
 	(void)events;
 	pthread_mutex_lock(&t->lock);
 	lost = t->lost_told;
+	denials = t->denials_told;
 	error = t->error;
-	t->lost_told = 0;
+	t->lost_told = t->denials_told = 0;
 	t->error = 0;
 	pthread_mutex_unlock(&t->lock);
 	if (error != 0)
@@ -353,6 +356,9 @@ on_wake(struct ev_loop *loop, ev_async *w, int events)
 	if (lost > 0)
 		log_warn("audit", "%" PRIu64 " lines of the audit trail are missing: they came faster than they "
 		    "could be written", lost);
+	if (denials > 0)
+		log_warn("audit", "%" PRIu64 " denials are counted in the audit trail, and not told: of one source "
+		    "with one token no more than %u in a second are", denials, DENIALS_OF_ONE);
 }
 
 struct trail *
@@ -434,18 +440,6 @@ trail_is_on(const struct trail *t)
 	return t != NULL && t->on;
 }
 
-static bool
-too_many(struct trail *t)
-{
-	struct mono now = clock_mono();
-
-	if (t->denials == 0 || !mono_before(mono_sub(now, t->second), MONO_S(1))) {
-		t->second = now;
-		t->denials = 0;
-	}
-	return t->denials++ >= TRAIL_DENIALS_MAX;
-}
-
 /* Locked: a whole line, or none of it. */
 static bool
 queue_line(struct trail *t, struct span line)
@@ -464,19 +458,21 @@ queue_line(struct trail *t, struct span line)
 }
 
 void
-trail_add(struct trail *t, struct span line, bool denied)
+trail_add(struct trail *t, struct span line, uint64_t denied)
 {
 	bool refused;
 	size_t before;
 
 	if (!trail_is_on(t))
 		return;
-	refused = denied && too_many(t);
+	refused = denied != 0 && !denials_take(&t->denials, denied, clock_mono());
 	pthread_mutex_lock(&t->lock);
 	before = t->queue.len;
 	if (refused || !queue_line(t, line)) {
 		t->lost++;
 		t->stats.lost++;
+		t->denials_lost += refused;
+		t->stats.denials += refused;
 	}
 	if (before == 0 || (before < GATHER_MAX && t->queue.len >= GATHER_MAX))
 		pthread_cond_signal(&t->more);

@@ -18,7 +18,6 @@
 #include "rpcd/opts.h"
 
 #define TRAIL_QUEUE_MAX (1u << 20)	/* bytes that wait */
-#define TRAIL_DENIALS_MAX 200		/* lines of denials in a second: whoever may do nothing can ask for ever */
 
 struct trail;
 
@@ -34,11 +33,12 @@ enum tv_err trail_set(struct trail *t, enum trail_to to, const char *path);
 /* The same, as the configuration says.  What fails is logged. */
 enum tv_err trail_configure(struct trail *t, const struct rpcd_conf *conf, const struct cluster_conf *cluster);
 bool trail_is_on(const struct trail *t);	/* NULL: false */
-/* A line of audit_line().  denied: of those no more than TRAIL_DENIALS_MAX are taken in a second. */
-void trail_add(struct trail *t, struct span line, bool denied);
+/* A line of audit_line().  denied: who was, a keyed hash of source and accessor: see denials.h; 0: nobody was. */
+void trail_add(struct trail *t, struct span line, uint64_t denied);
 
 struct trail_stats {		/* lines since the start */
 	uint64_t written, lost, failures;	/* failures: times that writing began to fail */
+	uint64_t denials;		/* of the lost ones: denials that were more than is written of one party */
 };
 void trail_stats(struct trail *t, struct trail_stats *out);	/* NULL: zeros */
 

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Access control at an agent: its own endpoints, its tokens, root on the socket, and what holds while no server answers."""
+import collections
 import json
 import os
+import selectors
 import shutil
 import socket
 import stat
 import sys
+import threading
+import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from aclkit import DENIED, NOT_FOUND, ON, Acl, auth  # noqa: E402
@@ -277,5 +281,62 @@ def test_off():
             node.put("/v1/event/fire/deploy", b"x").ok()
 
 
+class Flood:
+    """Connections that ask with an invented token each time, as fast as they are answered."""
+
+    def __init__(self, node, sources, each):
+        self.node, self.statuses, self.end = node, collections.Counter(), threading.Event()
+        self.selector = selectors.DefaultSelector()
+        for source in sources:
+            for _ in range(each):
+                s = socket.create_connection((node.addr, 8500), timeout=60, source_address=(source, 0))
+                s.setblocking(False)
+                self.ask(s)
+                self.selector.register(s, selectors.EVENT_READ)
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    @staticmethod
+    def ask(s):
+        s.sendall(b"GET /v1/agent/self HTTP/1.1\r\nHost: x\r\nX-Consul-Token: %s\r\n\r\n" % str(uuid.uuid4()).encode())
+
+    def run(self):
+        while not self.end.is_set():
+            for key, _ in self.selector.select(0.1):
+                try:
+                    head = key.fileobj.recv(65536)
+                    self.statuses[head[9:12]] += 1
+                    self.ask(key.fileobj)
+                except OSError:
+                    self.selector.unregister(key.fileobj)
+
+    def stop(self):
+        self.end.set()
+        self.thread.join()
+        for key in list(self.selector.get_map().values()):
+            key.fileobj.close()
+
+
+def test_invented_tokens():
+    """A flood of invented tokens at an agent: a token that was known a second ago is never refused for want of room."""
+    with Cluster("127.149.21") as c:
+        server, client, acl = started(c, rpcd={"acl.token_ttl": "1s"})
+        good = acl.token('agent_prefix "" { policy = "read" }')
+        wait_for("it is known", lambda: client.get("/v1/agent/self", headers=auth(good)).status == 200)
+        flood = Flood(client, ["127.149.21.%d" % (101 + i) for i in range(3)], 180)
+        try:
+            wait_for("the flood is answered", lambda: sum(flood.statuses.values()) > 540)
+            for _ in range(200):
+                answer = client.get("/v1/agent/self", headers=auth(good))
+                assert answer.status == 200, (answer, flood.statuses)
+        finally:
+            flood.stop()
+        assert flood.statuses[b"503"] > 0 and int(client.stats("rpcd", headers=auth(acl.secret))["acl_busy"]) > 0, flood.statuses
+        # Rights that are gone do not go on for long.
+        accessor = server.get("/v1/acl/token/self", headers=auth(good)).json()["AccessorID"]
+        acl.ask("DELETE", "/v1/acl/token/" + accessor)
+        wait_for("it is none's", lambda: client.get("/v1/agent/self", headers=auth(good)).status == 403)
+
+
 main(test_endpoints, test_changes_show, test_agent_tokens, test_down, test_root_with_a_token, test_what_is_hidden_is_told,
-     test_off)
+     test_off, test_invented_tokens)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The audit trail: who did what, without a line lost by rotation, without a secret, and without a wait for a disk."""
+import http.client
 import json
 import os
 import signal
@@ -98,6 +99,13 @@ def test_lines():
         assert oct(os.stat(path(node)).st_mode & 0o777) == "0o600"
 
 
+def leave_from(node, source):
+    conn = http.client.HTTPConnection(node.addr, 8500, timeout=60, source_address=(source, 0))
+    conn.request("PUT", "/v1/agent/leave")
+    assert conn.getresponse().status == 403
+    conn.close()
+
+
 def test_denied():
     """A request that is refused is told, also one that only reads; and a flood of them is bounded."""
     with Cluster("127.171.2") as c:
@@ -119,13 +127,18 @@ def test_denied():
             t.start()
         for i in range(50):
             node.kv_put("during/%d" % i, "v")
+            # Others who are denied meanwhile are told.
+            leave_from(node, "127.171.2.%d" % (100 + i))
         for t in threads:
             t.join()
         node.kv_put("after", "v")
         the_line(node, name="after")
         # Each of them is there, or counted.
         wait_for("2000 denials", lambda: len(having(node, outcome="denied")) - before +
-                 sum(line["lines"] for line in having(node, operation="audit/lost")) == 2000)
+                 sum(line["lines"] for line in having(node, operation="audit/lost")) == 2050)
+        clients = {line["client"] for line in having(node, outcome="denied")}
+        assert clients >= {"127.171.2.%d" % (100 + i) for i in range(50)}, clients
+        assert stat(node, "audit_denials_counted") > 0
         assert len([line for line in lines(node) if line.get("name", "").startswith("during/")]) == 50
         # Off by the next reload.
         node.write("rpcd.conf", rpcd_conf(node.addr, http_admin=False, **{"audit.to": "file", "audit.denials": False}))

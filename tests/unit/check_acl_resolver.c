@@ -445,14 +445,53 @@ START_TEST(bounds)
 	long_token[sizeof(long_token) - 1] = '\0';
 	ck_assert(ask(long_token));
 	ck_assert_int_eq(told.standing, ACL_NOT_FOUND);
-	for (unsigned i = 0; i < 256; i++) {
+	for (unsigned i = 0; i < 192; i++) {
 		snprintf(token, sizeof(token), "t%u", i);
 		ck_assert(!ask(token));
 	}
 	ck_assert_int_eq(acl_ask(resolver, span_str("one more"), &now, on_answer, NULL, &w), ACL_BUSY);
 	acl_stats(resolver, &st);
+	ck_assert_uint_eq(st.under_way, 192);
+	ck_assert_uint_eq(st.waiting, 192);
+	ck_assert_uint_eq(st.busy, 1);
+}
+END_TEST
+
+/* Invented tokens leave room for those that were known; and where there is none, rights go on for another ttl. */
+START_TEST(known_tokens_have_room)
+{
+	struct acl_answer now;
+	struct acl_wait *w;
+	struct acl_stats st;
+	char token[32];
+
+	begin_on(false);
+	for (unsigned i = 0; i < 64; i++) {
+		snprintf(token, sizeof(token), "known%u", i);
+		ck_assert(!ask(token));
+		reply_rights(newest(token, OP_STALE), reads_a, 0);
+	}
+	ck_assert(!ask("good"));
+	reply_rights(newest("good", OP_STALE), reads_a, 0);
+	for (unsigned i = 0; i < 192; i++) {
+		snprintf(token, sizeof(token), "t%u", i);
+		ck_assert(!ask(token));
+	}
+	ck_assert_int_eq(acl_ask(resolver, span_str("one more"), &now, on_answer, NULL, &w), ACL_BUSY);
+	usleep(1100000);
+	conf.acl_token_ttl = MONO_S(1);
+	for (unsigned i = 0; i < 64; i++) {
+		snprintf(token, sizeof(token), "known%u", i);
+		ck_assert(!ask(token));
+	}
+	memset(&told, 0, sizeof(told));
+	ck_assert(ask("good"));
+	ck_assert(told.standing == ACL_GRANTED && told.reads_a);
+	acl_stats(resolver, &st);
 	ck_assert_uint_eq(st.under_way, 256);
-	ck_assert_uint_eq(st.waiting, 256);
+	ck_assert_uint_eq(st.by_old_rights, 1);
+	conf.acl_token_ttl = MONO_MS(500);	/* which was two of them ago */
+	ck_assert_int_eq(acl_ask(resolver, span_str("good"), &now, on_answer, NULL, &w), ACL_BUSY);
 }
 END_TEST
 
@@ -646,7 +685,7 @@ main(void)
 	const TTest *const tests[] = {
 		kept_and_shared, server_asks_each_time, ends_with_its_token, unknown_is_confirmed, down_policies,
 		async_does_not_wait, silence, nothing_says_that_it_holds, off_for_a_while, expected, remembered, master, bounds,
-		who_leaves_is_not_told, guesses_drive_out_nothing, what_is_carried_out_here, own_tokens,
+		known_tokens_have_room, who_leaves_is_not_told, guesses_drive_out_nothing, what_is_carried_out_here, own_tokens,
 	};
 	Suite *s = suite_create("acl_resolver");
 	TCase *t = tcase_create("acl_resolver");

@@ -11,6 +11,7 @@
 
 #include "common/base/log.h"
 #include "rpcd/audit/audit_line.h"
+#include "rpcd/audit/denials.h"
 #include "rpcd/audit/trail.h"
 #include "tests/unit/scratch.h"
 
@@ -347,19 +348,51 @@ START_TEST(a_flood_of_denials)
 	const char *p;
 
 	ck_assert_int_eq(trail_set(trail, TRAIL_FILE, scratch_path("a.log")), TV_OK);
-	for (unsigned i = 0; i < 10000; i++)
-		trail_add(trail, span_str("{\"denied\":true}"), true);
+	for (unsigned i = 0; i < 10000; i++) {
+		trail_add(trail, span_str("{\"denied\":true}"), 7);
+		if (i == 5000)
+			trail_add(trail, span_str("{\"another\":true}"), 8);
+	}
 	add(1);
 	trail_free(trail);
 	trail = trail_new(loop, "n1");
 	p = scratch_read("a.log");
 	ck_assert_ptr_nonnull(strstr(p, "{\"line\":1}\n"));
+	ck_assert_ptr_nonnull(strstr(p, "{\"another\":true}\n"));
 	ck_assert_ptr_nonnull(strstr(p, "\"operation\":\"audit/lost\""));
+	ck_assert_ptr_nonnull(strstr(p, ",\"denials\":"));
 	for (; (p = strstr(p, "{\"denied\":true}\n")) != NULL; p++)
 		denied++;
 	/* A second may end meanwhile. */
-	ck_assert_uint_ge(denied, TRAIL_DENIALS_MAX);
-	ck_assert_uint_le(denied, 5 * TRAIL_DENIALS_MAX);
+	ck_assert_uint_ge(denied, DENIALS_OF_ONE);
+	ck_assert_uint_le(denied, 5 * DENIALS_OF_ONE);
+}
+END_TEST
+
+START_TEST(each_party_has_its_denials)
+{
+	static struct denials d;
+	struct mono now = MONO_S(100);
+	unsigned taken = 0;
+
+	d = (struct denials){ .taken = 0 };
+	for (unsigned i = 0; i < 1000; i++)
+		taken += denials_take(&d, 1, now);
+	ck_assert_uint_eq(taken, DENIALS_OF_ONE);
+	/* Many parties fill what all have; of each one the first is still taken. */
+	for (uint64_t party = 2; party < 100; party++)
+		for (unsigned i = 0; i < 30; i++) {
+			bool got = denials_take(&d, party * 0x9e3779b97f4a7c15, now);
+
+			taken += got;
+			ck_assert(i > 0 || got);
+		}
+	ck_assert_uint_le(taken, DENIALS_OF_ALL + 100);
+	for (uint64_t party = 1000; party < 10000; party++)
+		taken += denials_take(&d, party, now);
+	ck_assert_uint_le(taken, DENIALS_OF_ALL + DENIALS_PARTIES_MAX);
+	ck_assert(!denials_take(&d, 1, mono_add(now, MONO_MS(999))));
+	ck_assert(denials_take(&d, 1, mono_add(now, MONO_MS(1000))));
 }
 END_TEST
 
@@ -388,7 +421,7 @@ main(void)
 	const TTest *const tests[] = {
 		a_line, times, what_is_not_known_is_left_out, names_of_a_transaction, hostile_names, long_names_are_cut,
 		off_costs_nothing, to_a_file, the_end_waits, rotated, half_a_line, no_file, lines_are_missing,
-		a_flood_of_denials, places_change,
+		a_flood_of_denials, each_party_has_its_denials, places_change,
 	};
 	Suite *s = suite_create("audit");
 	TCase *t = tcase_create("audit");
