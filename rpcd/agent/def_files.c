@@ -1,6 +1,7 @@
 /* Reading services.d. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,30 @@ check_reach(const char *path, const char *user, mode_t wanted, char *errbuf, siz
 	return TV_EPERM;
 }
 
+/*
+ * A link to a file elsewhere: rpcd's walls leave the folder of its configuration to be read, so a reload could not read
+ * such a file, whatever its mode.  At the start it could, which would only put the surprise off.
+ */
+static enum tv_err
+check_link(const char *folder, const char *path, char *errbuf, size_t cap)
+{
+	char conf[PATH_MAX], here[PATH_MAX], there[PATH_MAX];
+	const char *slash = strrchr(folder, '/');
+	struct stat st;
+	size_t len;
+
+	if (lstat(path, &st) != 0 || !S_ISLNK(st.st_mode) || slash == NULL ||
+	    !span_copy(span_of(folder, (size_t)(slash - folder)), conf, sizeof(conf)) ||
+	    realpath(conf, here) == NULL || realpath(path, there) == NULL)
+		return TV_OK;		/* what cannot be read at all is found when it is */
+	len = strlen(here);
+	if (strncmp(there, here, len) == 0 && there[len] == '/')
+		return TV_OK;
+	snprintf(errbuf, cap, "%s: is a link to %s, outside of %s: rpcd's sandbox keeps it from reading that, whatever "
+	    "its mode: put the file itself here, or have the link lead to one below that folder", path, there, conf);
+	return TV_EPERM;
+}
+
 static enum tv_err
 read_one(struct def_set *s, const char *folder, const char *name, const char *user, char *errbuf, size_t cap)
 {
@@ -64,7 +89,8 @@ read_one(struct def_set *s, const char *folder, const char *name, const char *us
 		snprintf(errbuf, cap, "%s: the path is too long", folder);
 		return TV_EINVAL;
 	}
-	if ((err = conf_read_file(path, &text, errbuf, cap)) == TV_OK &&
+	if ((err = check_link(folder, path, errbuf, cap)) == TV_OK &&
+	    (err = conf_read_file(path, &text, errbuf, cap)) == TV_OK &&
 	    (err = check_reach(path, user, 04, errbuf, cap)) == TV_OK)
 		err = def_set_add(s, path, buf_span(&text), ends_with(name, ".json"), errbuf, cap);
 	buf_done(&text);

@@ -286,6 +286,28 @@ def test_errors_name_the_place():
         r = n.put("/v1/agent/reload")
         assert (r.status, r.text) == (500, path + ':1: check "a": ServiceID "none" does not exist: define the service, or '
                                       'register it first'), r
+        # links: to what is below the folder, as Kubernetes has it, and to a file elsewhere, which the walls refuse
+        write(n, "x.conf", None)
+        folder = os.path.dirname(path)
+        os.makedirs(os.path.join(folder, "..data-1"))
+        os.symlink("..data-1", os.path.join(folder, "..data"))
+        write(n, "..data-1/inner.conf", "service { name = inner }")
+        os.symlink("..data/inner.conf", os.path.join(folder, "link.conf"))
+        reload_ok(n)
+        assert set(services(n)) == {"inner"}
+        elsewhere = os.path.join(c.dir, "elsewhere.conf")
+        with open(elsewhere, "w", encoding="utf-8") as f:
+            f.write("service { name = outer }")
+        os.chmod(elsewhere, 0o644)
+        os.symlink(elsewhere, path)
+        sentence = "%s: is a link to %s, outside of %s: rpcd's sandbox keeps it from reading that" % (path, elsewhere, n.conf)
+        assert n.put("/v1/agent/reload").text.startswith(sentence), n.put("/v1/agent/reload")
+        p = subprocess.run([ctl, "validate", n.conf], capture_output=True, text=True)
+        assert p.returncode == 1 and sentence in p.stderr, p
+        assert set(services(n)) == {"inner"}
+        os.unlink(path)
+        os.unlink(os.path.join(folder, "link.conf"))
+        reload_ok(n)
         # files that others may write, or that rpcd could not read again
         write(n, "x.conf", "service { name = a }")
         os.chmod(path, 0o666)
