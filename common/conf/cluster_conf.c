@@ -22,7 +22,7 @@ const struct conf_opt cluster_opts[] = {
 	    "Datacenter this node belongs to." },
 	{ "server", CONF_BOOL, F(server), "false", NULL, NULL, NULL, CONF_RESTART,
 	    "Servers keep the data and run raftd; the others are clients." },
-	{ .key = "server", .type = CONF_GIVEN, .offset = F(server_given) },
+	{ .key = "server", .type = CONF_GIVEN, .offset = F(server_given), .help = "Whether the file says what it is." },
 	{ "bind", CONF_ADDR, F(bind), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "Address of the gossip, raft and rpc ports. Default: 0.0.0.0 with keys, 127.0.0.1 without." },
 	{ "advertise", CONF_ADDR, F(advertise), NULL, NULL, NULL, NULL, CONF_RESTART,
