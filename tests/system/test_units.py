@@ -4,6 +4,7 @@
 systemd is PID 1 of name spaces (lib/machine.py).  It is the one of this machine; the walls that the units name are also
 put up by hand, with the sets of system calls of Debian 12's (lib/unitwalls.py).
 """
+import base64
 import json
 import os
 import re
@@ -259,13 +260,55 @@ class Walled:
         self.m.ok("sh", "-c", "kill -%s $(pidof %s)" % (name, self.daemon))
 
 
+DNS_ANSWERS = """import socket, struct, sys
+name, tcp = sys.argv[1], sys.argv[2] == "tcp"
+question = b"\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0" + b"".join(bytes([len(x)]) + x.encode() for x in name.split(".")) + b"\\0\\0\\1\\0\\1"
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM)
+s.settimeout(5)
+s.connect(("127.0.0.1", 8600))
+s.sendall((struct.pack(">H", len(question)) if tcp else b"") + question)
+answer = s.makefile("rb").read(2 + 12) [2:] if tcp else s.recv(512)
+print(answer[3] & 15, answer[7])"""
+
+
+def dns(m, name, way):
+    """(status, number of answers) of rpcd's DNS there."""
+    return m.run("python3", "-c", DNS_ANSWERS, name, way).stdout.split() == ["0", "1"]
+
+
+def all_work(server, client):
+    """Each thing that a process is for is done from behind the walls, once; checks_run() has those of checks."""
+    other = base64.b64encode(bytes(range(32))).decode()
+    works = {
+        "gossipd: members by TCP and UDP": lambda: len(server.ok("clusterctl", "members").splitlines()) >= 3,
+        "gossipd: times of probes": lambda: "ms" in server.ok("clusterctl", "rtt", client.name, server.name),
+        "gossipd: writes its ring": lambda: server.ok("clusterctl", "keyring", "install", other) and
+        other in server.ok("cat", "/var/lib/triumvir/gossipd/keyring"),
+        "gossipd: events": lambda: client.ok("clusterctl", "event", "fire", "deploy", "x") and
+        any(e["Name"] == "deploy" for e in json.loads(ask(server, "/v1/event/list"))),
+        "raftd: writes and reads": lambda: server.run("clusterctl", "kv", "put", "b", "2").returncode == 0 and
+        server.ok("clusterctl", "kv", "get", "b").strip() == "2",
+        "raftd: saves and restores": lambda: server.ok("clusterctl", "snapshot", "save", "/tmp/a") is not None and
+        server.ok("clusterctl", "snapshot", "restore", "--yes", "/tmp/a") is not None,
+        "rpcd: HTTP of a client goes to a server": lambda: json.loads(ask(client, "/v1/kv/b"))[0]["Key"] == "b",
+        "rpcd: unix socket": lambda: client.ok("clusterctl", "info"),
+        "rpcd: metrics": lambda: "triumvir.rpcd" in ask(client, "/v1/agent/metrics"),
+        "rpcd: DNS by UDP": lambda: dns(client, "%s.node.consul" % server.name, "udp"),
+        "rpcd: DNS by TCP": lambda: dns(client, "%s.node.consul" % server.name, "tcp"),
+        "rpcd: DNS of recursors by UDP": lambda: dns(client, "web.test", "udp"),
+        "rpcd: DNS of recursors by TCP": lambda: dns(client, "cut.test", "tcp"),
+    }
+    for what, work in works.items():
+        wait_for(what, work)
+
+
 def test_walls_of_debian_12():
     """The units' own filters, expanded with the sets of systemd 252, whichever is installed."""
     with lab() as l:
         server, client = (l.machine(a, init=("/usr/bin/sleep", "infinity")) for a in ("10.9.5.1", "10.9.5.2"))
         install(server, True)
         install(client, False, keys=server, retry_join=["10.9.5.1"])
-        client.write(ETC + "/rpcd.conf", "enable_script_checks = true\n")
+        client.write(ETC + "/rpcd.conf", 'enable_script_checks = true\nrecursors = ["127.0.0.53"]\n')
         bring_walls(server)
         bring_walls(client)
         answer_names(client)
@@ -275,6 +318,7 @@ def test_walls_of_debian_12():
         wait_for("a leader", lambda: server.run("clusterctl", "kv", "put", "a", "1").returncode == 0)
         wait_for("the client reads it", lambda: client.run("clusterctl", "kv", "get", "a").stdout.strip() == "1")
         checks_run(client)
+        all_work(server, client)
         for m in server, client:
             shows_host(m)
             m.write(ETC + "/cluster.conf", m.ok("cat", ETC + "/cluster.conf") + 'log_level = "debug"\n')
