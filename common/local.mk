@@ -24,7 +24,7 @@ common_libtvrt_a_SOURCES = \
 	common/base/dirs.c common/base/dirs.h \
 	common/proc/sandbox.c common/proc/sandbox_landlock.c common/proc/sandbox_seccomp.c common/proc/sandbox_stale.c \
 	common/proc/sandbox.h common/proc/sandbox_parts.h \
-	common/proc/privdrop.c common/proc/privdrop.h common/proc/hold.c common/proc/hold.h common/proc/past.c common/proc/past.h common/proc/folders.c common/proc/folders.h common/proc/helper_monitor.c common/proc/helper_monitor.h \
+	common/proc/privdrop.c common/proc/privdrop.h common/proc/hold.c common/proc/hold.h common/proc/past.c common/proc/past.h common/proc/folders.c common/proc/folders.h common/proc/helper.c common/proc/helper.h common/proc/helper_monitor.c common/proc/helper_monitor.h common/proc/helper_main.c common/proc/helper_main.h \
 	common/proc/await.c common/proc/await.h common/proc/jobs.c common/proc/jobs.h \
 	common/proc/daemon.c common/proc/daemon.h
 

@@ -177,6 +177,24 @@ check_registrations(struct status *s)
 		    json_text(rpcd, "registrations_blocked_first"));
 }
 
+/* Those of a daemon, which have a word each where all is well. */
+static void
+check_helpers(struct status *s, const char *daemon)
+{
+	char remedy[REMEDY_BYTES];
+	const char *key;
+	json_t *value;
+
+	snprintf(remedy, sizeof(remedy), "Its log says why: journalctl -u %s", daemon);
+	json_object_foreach((json_t *)(uintptr_t)section(s, daemon), key, value) {
+		const char *state = json_string_value(value);
+
+		if (strncmp(key, "helper_", 7) == 0 && state != NULL && strcmp(state, "running") != 0 &&
+		    strcmp(state, "idle") != 0 && strcmp(state, "none") != 0)
+			say(s, BAD(remedy), "%s of %s: %s", key, daemon, state);
+	}
+}
+
 /* This node's daemons. */
 static void
 check_node(struct status *s)
@@ -209,6 +227,8 @@ check_node(struct status *s)
 			say(s, BAD(restart[i]), "folders of %s: %s", daemons[i], folders);
 	}
 	check_registrations(s);
+	check_helpers(s, "rpcd");
+	check_helpers(s, "raftd");
 	if (json_text(raft, "trouble")[0] != '\0')
 		say(s, BAD("DIAGNOSTICS in raftd(8)"), "%s", json_text(raft, "trouble"));
 	if (strcmp(json_text(raft, "state_lost"), "1") == 0)

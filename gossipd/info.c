@@ -180,6 +180,7 @@ put_names(struct buf *b, const struct engine *e)
 	resolver_stats(e->resolver, &s);
 	const struct line lines[] = {
 		{ "lookups", s.lookups }, { "lookups_failed", s.failures }, { "lookups_running", s.running },
+		{ "lookups_stuck", s.stuck },
 	};
 
 	mpw_cstr(b, "names");

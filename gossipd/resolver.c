@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/net/chan.h"
 #include "common/net/msg.h"
+#include "common/proc/helper.h"
 #include "common/proc/helper_monitor.h"
 #include "gossipd/names/launch.h"
 #include "gossipd/net.h"
@@ -19,8 +19,8 @@
 #define TAG "names"
 #define RUNNING_MAX HELPER_CHILDREN_MAX
 #define RUNNING_IDLE_MAX (RUNNING_MAX / 2)	/* of those that no client waits for */
-#define SILENCE_S 7.			/* the process says each second that it is at work */
-#define PULSES_MAX 1024			/* one with each answer and each host, too */
+#define GRACE_S 2.			/* beyond the time that the process has */
+#define SILENT "the process that looks up names does not answer"
 #define ANSWER_MEMORY (1u << 20)
 #define ADDR_TEXT_BYTES (CLUSTER_IP_BYTES + 8)
 
@@ -32,12 +32,12 @@ struct resolve {
 	struct resolver *r;
 	resolver_done *done;
 	void *ctx;
+	struct msg_resolve question;	/* borrows the targets until resolver_start() returns */
 	unsigned count, left;		/* targets; without an answer */
 	bool answered[RESOLVER_TARGETS_MAX];
-	struct chan *chan;		/* NULL: there is no process */
+	struct helper *helper;		/* NULL: there is no process */
 	const char *failed;		/* why there is none */
-	unsigned pulses;
-	ev_timer timer;			/* of its silence */
+	ev_timer timer;
 };
 
 struct resolver {
@@ -54,9 +54,9 @@ static void
 release(struct resolve *l)
 {
 	TAILQ_REMOVE(&l->r->all, l, link);
-	l->r->stats.running -= l->chan != NULL;
+	l->r->stats.running -= l->helper != NULL;
 	ev_timer_stop(l->r->loop, &l->timer);
-	chan_free(l->chan);
+	helper_free(l->helper);
 	free(l);
 }
 
@@ -117,7 +117,7 @@ read_answer(const struct msg_resolved *m, char why[TARGET_WHY_BYTES], struct res
 }
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+on_frame(void *ctx, const struct frame *f)
 {
 	struct resolve *l = ctx;
 	struct arena arena = ARENA_INIT(ANSWER_MEMORY);
@@ -126,10 +126,6 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	struct resolver_answer a;
 	enum tv_err err = TV_EFORMAT;
 
-	(void)c;
-	ev_timer_again(l->r->loop, &l->timer);
-	if (f->type == MSG_PING && l->pulses++ < PULSES_MAX)
-		return TV_OK;
 	if (f->type == MSG_RESOLVED && (f->flags & FRAME_REPLY) == 0)
 		err = msg_read(&msg_resolved_schema, f->body, &arena, &m);
 	if (err == TV_OK && (m.place >= l->count || l->answered[m.place] || !read_answer(&m, why, &a)))
@@ -137,18 +133,20 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	if (err == TV_OK)
 		(void)give(l, (unsigned)m.place, &a);
 	arena_done(&arena);
-	return err;		/* else on_close() ends it */
+	return err;		/* else on_ended() ends it */
 }
 
 static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
+on_ended(void *ctx, enum helper_end why)
 {
 	struct resolve *l = ctx;
 
-	(void)c, (void)why;
-	l->chan = NULL;
-	l->r->stats.running--;
-	fail_rest(l, "the process that looks up names has ended without an answer");
+	if (why == HELPER_STUCK) {
+		l->r->stats.stuck++;
+		log_warn(TAG, "\"" NAMES_TITLE "\" does not answer, and is killed");
+	}
+	fail_rest(l, why == HELPER_DIED ? "the process that looks up names has ended without an answer" :
+	    why == HELPER_STUCK ? SILENT : "the process that starts gossipd-names does not answer; restart gossipd");
 }
 
 static void
@@ -157,38 +155,41 @@ on_timer(struct ev_loop *loop, ev_timer *w, int events)
 	struct resolve *l = w->data;
 
 	(void)loop, (void)events;
-	fail_rest(l, l->failed != NULL ? l->failed : "the process that looks up names does not answer");
+	fail_rest(l, l->failed != NULL ? l->failed : SILENT);
 }
 
 /* -- the beginning of one -- */
 
+static void
+on_setup(void *ctx, struct chan *c)
+{
+	struct resolve *l = ctx;
+
+	(void)chan_send_record(c, MSG_RESOLVE, 0, &msg_resolve_schema, &l->question);	/* else it closes */
+}
+
 /* Why there is no process; NULL: there is. */
 static const char *
-start_process(struct resolve *l, const struct span *targets, uint16_t port, struct mono timeout, bool urgent)
+start_process(struct resolve *l, bool urgent)
 {
-	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
 	struct resolver *r = l->r;
-	int fd;
 
 	if (r->monitor < 0)
 		return r->missing;
 	if (r->stats.running >= (urgent ? RUNNING_MAX : RUNNING_IDLE_MAX))
 		return "too many look-ups are under way";
-	enum tv_err err = helper_monitor_spawn(r->monitor, 0, &fd);
-	if (err != TV_OK)
-		return err == TV_ECLOSED ? "the process that starts gossipd-names has ended; restart gossipd" :
-		    strerror(errno);
-	l->chan = chan_new(fd, &(struct chan_conf){
-		.loop = r->loop, .events = &events, .ctx = l, .name = NAMES_TITLE, .body_max = MSG_TEXT,
-		.out_max = 2 * MSG_LARGE,
+	l->helper = helper_new(&(struct helper_conf){
+		.loop = r->loop, .monitor = r->monitor, .name = NAMES_TITLE, .tag = TAG, .once = true,
+		.body_max = MSG_TEXT, .out_max = 2 * MSG_LARGE,
+		.setup = on_setup, .frame = on_frame, .ended = on_ended, .ctx = l,
 	});
-	if (l->chan == NULL)
+	if (l->helper == NULL)
 		return tv_strerror(TV_ENOMEM);
 	r->stats.running++;
-	/* It closes when this cannot be sent. */
-	(void)chan_send_record(l->chan, MSG_RESOLVE, 0, &msg_resolve_schema, &(struct msg_resolve){
-		{ (struct span *)(uintptr_t)targets, l->count, true }, port, (uint64_t)mono_ms(timeout) });
-	return NULL;
+	enum tv_err err = helper_start(l->helper);
+	return err == TV_OK ? NULL : err == TV_ECLOSED ?
+	    "the process that starts gossipd-names has ended; restart gossipd" :
+	    err == TV_ESYS ? strerror(errno) : tv_strerror(err);
 }
 
 struct resolve *
@@ -205,8 +206,10 @@ resolver_start(struct resolver *r, const struct span *targets, unsigned count, u
 	l->count = l->left = count;
 	TAILQ_INSERT_TAIL(&r->all, l, link);
 	timeout = mono_min(timeout, RESOLVER_TIMEOUT);
-	l->failed = start_process(l, targets, port, timeout, urgent);
-	ev_timer_init(&l->timer, on_timer, l->failed != NULL ? 0. : SILENCE_S, SILENCE_S);
+	l->question = (struct msg_resolve){ { (struct span *)(uintptr_t)targets, count, true }, port,
+	    (uint64_t)mono_ms(timeout) };
+	l->failed = start_process(l, urgent);
+	ev_timer_init(&l->timer, on_timer, l->failed != NULL ? 0. : mono_seconds(timeout) + GRACE_S, 0.);
 	l->timer.data = l;
 	ev_timer_start(r->loop, &l->timer);
 	return l;
@@ -215,7 +218,7 @@ resolver_start(struct resolver *r, const struct span *targets, unsigned count, u
 void
 resolver_cancel(struct resolve *l)
 {
-	release(l);		/* the process ends when it cannot write */
+	release(l);		/* the process ends within a second */
 }
 
 /* -- all of them -- */

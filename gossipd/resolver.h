@@ -25,6 +25,7 @@ typedef void resolver_done(void *ctx, unsigned place, const struct resolver_answ
 
 struct resolver_stats {
 	uint64_t lookups, failures;	/* targets; of them without an answer, or without an address */
+	uint64_t stuck;			/* processes that did not answer, and were killed */
 	unsigned running;		/* processes */
 	char last[TARGET_WHY_BYTES];	/* the latest failure; "" */
 };

@@ -157,6 +157,7 @@ put_registry(const struct rpcd *p, struct buf *b)
 		{ "checks_run_here", checks.tasks }, { "checks_alias", checks.aliases },
 		{ "check_processes", checks.running },
 		{ "check_process_starts", checks.starts }, { "check_process_deaths", checks.deaths },
+		{ "check_process_stuck", checks.stuck },
 		{ "check_runs", checks.runs }, { "check_runs_under_way", checks.under_way },
 		{ "check_runs_postponed", checks.postponed }, { "check_runs_timed_out", checks.timed_out },
 		{ "check_runs_late", checks.late }, { "check_lookups", checks.lookups },
@@ -192,8 +193,9 @@ put_dns(const struct rpcd *p, struct buf *b)
 
 	dns_process_stats(p->dns, &dns);
 	const struct number numbers[] = {
-		{ "dns_processes", dns.running }, { "dns_process_starts", dns.starts },
-		{ "dns_process_deaths", dns.deaths },
+		{ "dns_processes", dns.life.running }, { "dns_process_starts", dns.life.starts },
+		{ "dns_process_deaths", dns.life.deaths }, { "dns_process_stuck", dns.life.stuck },
+		{ "dns_process_replaced", dns.life.replaced },
 		{ "dns_udp", dns.served.udp }, { "dns_tcp", dns.served.tcp }, { "dns_answers", dns.served.answers },
 		{ "dns_name_errors", dns.served.name_errors }, { "dns_failures", dns.served.failures },
 		{ "dns_refused", dns.served.refused }, { "dns_malformed", dns.served.malformed },
@@ -263,6 +265,26 @@ put_work(const struct rpcd *p, struct buf *b)
 	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
+/* How the helper processes are, "none" where they do not serve here. */
+static unsigned
+put_helpers(const struct rpcd *p, struct buf *b)
+{
+	static const char *const names[] = CHECK_ROLE_NAMES;
+	struct checks_stats checks;
+	struct dns_process_stats dns;
+
+	checks_stats(p->checks, &checks);
+	dns_process_stats(p->dns, &dns);
+	for (unsigned i = 0; i < CHECK_ROLES; i++) {
+		char key[32];
+
+		snprintf(key, sizeof(key), "helper_check_%s", names[i]);
+		put_text(b, key, checks.states[i][0] != '\0' ? checks.states[i] : "none");
+	}
+	put_text(b, "helper_dns", p->dns != NULL ? dns.state : "none");
+	return CHECK_ROLES + 1;
+}
+
 static unsigned
 put_texts(const struct rpcd *p, struct buf *b)
 {
@@ -289,6 +311,7 @@ info_put(void *ctx, struct buf *b)
 	struct link_client_stats links;
 	unsigned n = put_texts(p, b);
 
+	n += put_helpers(p, b);
 	n += put_http(p, b);
 	n += put_calls(p, b);
 	n += put_acl(p, b);

@@ -511,7 +511,7 @@ reload(struct daemon_spec *d)
 	cache_limit(p->cache, p->conf.cache_bytes_max, p->conf.cache_ttl);
 	if (!p->conf.use_cache)
 		cache_clear(p->cache);
-	checks_log(p->checks, rpcd_log_level(p));
+	checks_reload(p->checks, rpcd_log_level(p));
 	dns_process_reload(p->dns, rpcd_log_level(p));
 	acl_replicator_wake(p->replicator);
 	registry_token_changed(p->registry);

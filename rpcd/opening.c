@@ -8,9 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rpcd/agent/check_monitor.h"
+#include "rpcd/agent/check_process.h"
 #include "rpcd/agent/dns_process.h"
-#include "rpcd/dns/launch.h"
 #include "rpcd/opening.h"
 
 static enum tv_err
@@ -105,12 +104,9 @@ open_dns(struct rpcd *p, char *errbuf, size_t cap)
 	enum tv_err err = dns_sockets_open(&p->conf, &sockets, errbuf, cap);
 	if (err != TV_OK)
 		return err;
-	err = check_monitor_start(&(struct check_monitor_conf){
-		.user = "_dns", .docker_socket = "", .roles = { [ROLE_NETWORK] = true },
-		.best_effort = p->cluster.sandbox != 0,
-		.log_level = rpcd_log_level(p),
-		.log_dest = p->cluster.log_to, .program = LAUNCH_PROGRAM, .title = "rpcd: dns",
-		.sockets = sockets.fds, .udp_count = sockets.udp, .tcp_count = sockets.tcp,
+	err = dns_monitor_start(&(struct dns_monitor_conf){
+		.sockets = &sockets, .best_effort = p->cluster.sandbox != 0, .log_level = rpcd_log_level(p),
+		.log_dest = p->cluster.log_to,
 	}, &p->dns_monitor, errbuf, cap);
 	dns_sockets_close(&sockets);
 	return err;
@@ -131,7 +127,7 @@ open_monitors(struct rpcd *p, char *errbuf, size_t cap)
 {
 	const struct rpcd_conf *c = &p->conf;
 	struct check_monitor_conf conf = {
-		.user = "_check", .docker_socket = "",
+		.docker_socket = "",
 		.roles = { [ROLE_NETWORK] = true,
 		    [ROLE_SCRIPTS] = c->enable_script_checks || c->enable_local_script_checks },
 		.best_effort = p->cluster.sandbox != 0, .log_dest = p->cluster.log_to,

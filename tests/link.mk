@@ -5,7 +5,7 @@ LINK_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS)
 WRAP_ALLOC = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
 
 if HAVE_CHECK
-LINK_CHECKS = tests/unit/check_core tests/unit/check_msg tests/unit/check_mpack tests/unit/check_fault tests/unit/check_noise tests/unit/check_member tests/unit/check_chan tests/unit/check_link \
+LINK_CHECKS = tests/unit/check_core tests/unit/check_msg tests/unit/check_mpack tests/unit/check_fault tests/unit/check_noise tests/unit/check_member tests/unit/check_chan tests/unit/check_helper tests/unit/check_link \
 	tests/unit/check_listener tests/unit/check_strangers tests/unit/check_dial tests/unit/check_calls tests/unit/check_heaptrim tests/unit/check_loop_turns tests/unit/check_gossip_client tests/unit/check_server
 check_PROGRAMS += $(LINK_CHECKS)
 TESTS += $(LINK_CHECKS)
@@ -15,6 +15,8 @@ tests_unit_check_member_SOURCES = tests/unit/check_member.c
 tests_unit_check_member_LDADD = $(UNIT_LIBS)
 tests_unit_check_chan_SOURCES = tests/unit/check_chan.c tests/unit/chan_world.h
 tests_unit_check_chan_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
+tests_unit_check_helper_SOURCES = tests/unit/check_helper.c
+tests_unit_check_helper_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
 tests_unit_check_link_SOURCES = tests/unit/check_link.c tests/unit/chan_world.h
 tests_unit_check_link_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
 tests_unit_check_listener_SOURCES = tests/unit/check_listener.c tests/unit/chan_world.h

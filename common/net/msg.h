@@ -45,8 +45,13 @@
 	/* MSG_LOG follow until the channel closes. */ \
 	M(3, MONITOR, "all", "who dialled", MSG_SMALL, REC(msg_monitor), 0, NONE) \
 	M(4, LOG, "all", "who was dialled", MSG_TEXT, REC(msg_log), 0, NONE) \
-	/* Are you there?  Only to a peer whose HELLO says our own build: others would take it for an error. */ \
-	M(5, PING, "raftd.sock", "both", MSG_SMALL, REC(empty), MSG_SMALL, REC(empty)) \
+	/* Are you there?  Only to a peer whose HELLO says our own build: others would take it for an error; and to \
+	 * helpers (common/proc/helper.h), which are of one build with their daemon. */ \
+	M(5, PING, "raftd.sock, helpers", "both", MSG_SMALL, REC(empty), MSG_SMALL, REC(empty)) \
+	/* The first frame of a helper's channel; its monitor writes it before the program begins. */ \
+	M(6, HELPER_STARTED, "helpers", "the helper", MSG_SMALL, REC(msg_helper_started), 0, NONE) \
+	/* The last one: it ends on purpose, and another process is to be started at once. */ \
+	M(7, HELPER_RENEW, "helpers", "the helper", MSG_SMALL, REC(empty), 0, NONE) \
 	\
 	/* MSG_GOSSIP_MEMBER follow: first the members that there are, then MSG_GOSSIP_SYNCED, then every \
 	 * change. */ \
@@ -120,7 +125,7 @@
 	M(53, CHECK_STATS, "rpcd: check", "rpcd: check", MSG_SMALL, REC(msg_check_stats), 0, NONE) \
 	\
 	/* Between gossipd and a process that resolves what is to be dialled, both of one build: there is no HELLO.  \
-	 * One MSG_RESOLVED for each target, in the order in which they are found; MSG_PING each second meanwhile. */ \
+	 * One MSG_RESOLVED for each target, in the order in which they are found. */ \
 	M(54, RESOLVE, "gossipd: names", "gossipd", MSG_LARGE, REC(msg_resolve), 0, NONE) \
 	M(55, RESOLVED, "gossipd: names", "gossipd: names", MSG_TEXT, REC(msg_resolved), 0, NONE) \
 	\

@@ -1,17 +1,21 @@
 /*
- * Who starts processes for a daemon, again and again, when the daemon itself has given its privileges up: a process of
- * a few pages of code, forked before the drop, that becomes the user of those processes at once.  It does what it is
- * told over a socketpair, which is one thing: take a descriptor, and start one program with it.  It holds no key and
- * reads nothing else; it ends with the daemon.
+ * The monitor of helper processes: starts them for a daemon, again and again, when the daemon itself has given its
+ * privileges up.  It is a process of a few pages of code, forked before the drop, that becomes the user of the helpers
+ * at once.  Over a socketpair it takes two orders: to start one program with a descriptor, and to kill a process that
+ * it has started so.  It holds no key and reads nothing else; it ends with the daemon, and its processes with it.
+ *
+ * helper.h is what a daemon uses of a helper once the monitor is there.
  */
 #ifndef TV_COMMON_PROC_HELPER_MONITOR_H
 #define TV_COMMON_PROC_HELPER_MONITOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "common/base/err.h"
+#include "common/base/mono.h"
 
 #define HELPER_FD 3			/* in a process: its channel; its sockets follow */
 #define HELPER_KINDS_MAX 4
@@ -44,9 +48,11 @@ enum tv_err helper_monitor_start(const struct helper_monitor_conf *conf, int *fd
 /* What it logs from now on; best effort. */
 void helper_monitor_log(int monitor, int level);
 /*
- * A new process of a kind: *fd is its channel.  It may end at once, which closes the channel.  TV_ECLOSED: the monitor
- * is gone; TV_ESYS with errno.
+ * A new process of a kind: *fd is its channel, whose first frame is MSG_HELPER_STARTED.  It may end at once, which
+ * closes the channel.  *number names it to the monitor.  TV_ECLOSED: the monitor is gone; TV_ESYS with errno.
  */
-enum tv_err helper_monitor_spawn(int monitor, unsigned kind, int *fd);
+enum tv_err helper_monitor_spawn(int monitor, unsigned kind, uint32_t *number, int *fd);
+/* The process is killed if it is still there after `grace`: one that stands still does not see its channel closed. */
+void helper_monitor_end(int monitor, uint32_t number, struct mono grace);
 
 #endif

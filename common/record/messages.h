@@ -30,6 +30,7 @@ RECORD(msg_keyring,
 	(U64, what),			/* enum keyring_what */
 	(BIN, key), (U64, relay),
 	(U64, pools))			/* bit 0 LAN, 1 WAN: if it is there */
+RECORD(msg_helper_started, (U64, pid))
 RECORD(msg_check_setup,
 	(U64, runs_max),		/* at once */
 	(BOOL, follow_redirects),	/* of HTTP, to other hosts too */

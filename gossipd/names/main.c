@@ -9,22 +9,17 @@
  */
 #include "config.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/frame.h"
 #include "common/net/msg.h"
-#include "common/proc/helper_monitor.h"
+#include "common/proc/helper_main.h"
 #include "common/proc/sandbox.h"
 #include "gossipd/names/launch.h"
 #include "gossipd/names/lookup.h"
@@ -32,7 +27,6 @@
 #define TAG "names"
 #define STACK_BYTES (512u << 10)
 #define HOSTS_MAX 256			/* looked up at once, each by a thread */
-#define PULSE MONO_S(1)
 #define PATIENCE MONO_S(3)		/* with hosts of a target that are not found while others are */
 
 /* One target.  The lock guards what is not const. */
@@ -65,42 +59,6 @@ static struct {
 /* -- with gossipd -- */
 
 static enum tv_err
-read_frame(struct buf *in, struct frame *f)
-{
-	for (;;) {
-		long used = frame_read(buf_span(in), MSG_LARGE, f);
-		uint8_t *to;
-		ssize_t n;
-
-		if (used != 0)
-			return used > 0 ? TV_OK : TV_EFORMAT;
-		if ((to = buf_room(in, 4096)) == NULL)
-			return TV_ENOMEM;
-		n = read(HELPER_FD, to, 4096);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n == 0 ? TV_EOF : TV_ESYS;
-		in->len += (size_t)n;
-	}
-}
-
-static enum tv_err
-write_all(struct span out)
-{
-	while (out.len > 0) {
-		ssize_t n = write(HELPER_FD, out.p, out.len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return TV_ESYS;
-		out = span_of(out.p + n, out.len - (size_t)n);
-	}
-	return TV_OK;
-}
-
-static enum tv_err
 send_answer(const struct entry *e)
 {
 	struct span addrs[TARGET_ADDRS_MAX];
@@ -115,21 +73,7 @@ send_answer(const struct entry *e)
 	schema_pack(&msg_resolved_schema, &m, &out);
 	frame_close(&out, at);
 	if (!out.failed)
-		err = write_all(buf_span(&out));
-	buf_done(&out);
-	return err;
-}
-
-/* While look-ups are under way: gossipd takes a process that says nothing for one that stands still. */
-static enum tv_err
-send_pulse(void)
-{
-	struct buf out = BUF_INIT(FRAME_HEAD_BYTES + 16);
-	enum tv_err err = TV_ENOMEM;
-
-	frame_write(&out, &(struct frame){ MSG_PING, 0, 0, MSG_EMPTY });
-	if (!out.failed)
-		err = write_all(buf_span(&out));
+		err = helper_main_write(buf_span(&out));
 	buf_done(&out);
 	return err;
 }
@@ -324,11 +268,12 @@ send_answers(void)
 	return left;
 }
 
+/* For a second at most: gossipd asks whether we are there. */
 static void
 wait_for_change(void)
 {
 	struct mono now = clock_mono(), next = mono_before(now, all.patience) ? all.patience : all.until;
-	struct mono left = mono_min(mono_sub(next, now), PULSE);
+	struct mono left = mono_min(mono_sub(next, now), MONO_S(1));
 	struct timespec at;
 
 	clock_gettime(CLOCK_MONOTONIC, &at);
@@ -365,7 +310,7 @@ take_targets(const struct msg_resolve *m)
 }
 
 static enum tv_err
-serve(struct span question, bool best_effort)
+serve(struct helper_task *t, struct span question, bool best_effort)
 {
 	struct sandbox_policy policy = { .path_count = 0 };
 	struct arena a = ARENA_INIT(MSG_LARGE * 2);	/* lives as long as the process: targets borrow from it */
@@ -385,8 +330,7 @@ serve(struct span question, bool best_effort)
 	for (unsigned i = 0; i < all.count; i++)
 		start_entry(&all.entries[i]);
 	while (send_answers() > 0) {
-		if (send_pulse() != TV_OK)
-			_exit(0);
+		helper_main_pulse(t);
 		wait_for_change();
 	}
 	_exit(0);		/* threads may still wait for name servers */
@@ -396,23 +340,19 @@ serve(struct span question, bool best_effort)
 int
 main(int argc, char **argv)
 {
-	struct buf in = BUF_INIT(MSG_LARGE + FRAME_HEAD_BYTES + 4096);
+	static const struct helper_program program = {
+		.owner = "gossipd", .program = NAMES_PROGRAM, .title = NAMES_TITLE,
+	};
+	struct helper_task t = { .in = BUF_INIT(0) };
+	struct helper_args args;
 	struct frame question;
 	enum tv_err err;
 
-	if (argc != 4 || fcntl(HELPER_FD, F_GETFD) < 0) {
-		fprintf(stderr, "gossipd-names is started by gossipd, see gossipd(8)\n");
+	if (!helper_main_begin(&program, argc, argv, &args))
 		return 2;
-	}
-	log_init("gossipd", (enum log_level)atoi(argv[1]), (enum log_dest)atoi(argv[2]));
-	signal(SIGPIPE, SIG_IGN);
-	umask(077);
-	(void)prctl(PR_SET_NAME, NAMES_TITLE);
-	(void)fcntl(HELPER_FD, F_SETFD, FD_CLOEXEC);
-	(void)fcntl(HELPER_FD, F_SETFL, fcntl(HELPER_FD, F_GETFL) & ~O_NONBLOCK);
-	err = read_frame(&in, &question);
+	err = helper_main_read(&t, MSG_LARGE, &question);
 	if (err == TV_OK && question.type == MSG_RESOLVE)
-		err = serve(question.body, strcmp(argv[3], "best-effort") == 0);
-	buf_done(&in);
+		err = serve(&t, question.body, args.best_effort);
+	helper_task_done(&t);
 	return err == TV_OK || err == TV_EOF ? 0 : 1;
 }

@@ -21,6 +21,20 @@ on_body(char *bytes, size_t size, size_t n, void *ctx)
 	return t->too_long ? 0 : size * n;
 }
 
+/* libcurl calls it at least once a second. */
+static int
+on_progress(void *ctx, curl_off_t in_all, curl_off_t in, curl_off_t out_all, curl_off_t out)
+{
+	const struct get_conf *conf = ctx;
+
+	(void)in_all;
+	(void)in;
+	(void)out_all;
+	(void)out;
+	conf->pulse(conf->pulse_ctx);
+	return 0;
+}
+
 bool
 get_init(void)
 {
@@ -52,6 +66,11 @@ set_options(CURL *e, const char *url, const struct get_conf *conf, struct transf
 	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->error);
+	if (conf->pulse != NULL) {
+		curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
+		curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, on_progress);
+		curl_easy_setopt(e, CURLOPT_XFERINFODATA, conf);
+	}
 }
 
 enum tv_err

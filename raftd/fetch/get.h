@@ -11,6 +11,8 @@
 struct get_conf {
 	const char *ca;			/* path of PEM of those who may vouch for servers, and nobody else; NULL: those of the system */
 	struct mono until;
+	void (*pulse)(void *ctx);	/* called about each second while it goes on; may be NULL */
+	void *pulse_ctx;
 };
 
 /* Before the walls: libraries read their files.  False: they cannot be used. */

@@ -7,22 +7,16 @@
  */
 #include "config.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/frame.h"
 #include "common/net/msg.h"
-#include "common/proc/helper_monitor.h"
+#include "common/proc/helper_main.h"
 #include "common/proc/sandbox.h"
 #include "raftd/fetch/get.h"
 #include "raftd/fetch/launch.h"
@@ -33,6 +27,7 @@
 #define WHY_BYTES_MAX 4096
 
 struct fetcher {
+	struct helper_task task;
 	struct msg_fetch ask;
 	struct get_conf how;
 	char ca[64];			/* path; "": those of the system */
@@ -41,42 +36,6 @@ struct fetcher {
 };
 
 /* -- with raftd -- */
-
-static enum tv_err
-read_frame(struct buf *in, struct frame *f)
-{
-	for (;;) {
-		long used = frame_read(buf_span(in), MSG_TEXT, f);
-		uint8_t *to;
-		ssize_t n;
-
-		if (used != 0)
-			return used > 0 ? TV_OK : TV_EFORMAT;
-		if ((to = buf_room(in, 4096)) == NULL)
-			return TV_ENOMEM;
-		n = read(HELPER_FD, to, 4096);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n == 0 ? TV_EOF : TV_ESYS;
-		in->len += (size_t)n;
-	}
-}
-
-static enum tv_err
-write_all(struct span out)
-{
-	while (out.len > 0) {
-		ssize_t n = write(HELPER_FD, out.p, out.len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return TV_ESYS;
-		out = span_of(out.p + n, out.len - (size_t)n);
-	}
-	return TV_OK;
-}
 
 static enum tv_err
 answer(const struct frame *question, const struct msg_fetched *keys)
@@ -88,7 +47,7 @@ answer(const struct frame *question, const struct msg_fetched *keys)
 	schema_pack(&msg_fetched_schema, keys, &out);
 	frame_close(&out, at);
 	if (!out.failed)
-		err = write_all(buf_span(&out));
+		err = helper_main_write(buf_span(&out));
 	buf_done(&out);
 	return err;
 }
@@ -172,6 +131,12 @@ fetch(struct fetcher *f, struct msg_fetched *out)
 	return err;
 }
 
+static void
+pulse(void *task)
+{
+	helper_main_pulse(task);
+}
+
 static enum tv_err
 serve(struct fetcher *f, const struct frame *question, bool best_effort)
 {
@@ -187,7 +152,7 @@ serve(struct fetcher *f, const struct frame *question, bool best_effort)
 		log_err(TAG, "%s", errbuf[0] != '\0' ? errbuf : tv_strerror(err));
 		return err;
 	}
-	f->how = (struct get_conf){ .ca = f->ca[0] != '\0' ? f->ca : NULL,
+	f->how = (struct get_conf){ .ca = f->ca[0] != '\0' ? f->ca : NULL, .pulse = pulse, .pulse_ctx = &f->task,
 	    .until = mono_add(clock_mono(), MONO_MS(f->ask.timeout_ms < 600000 ? f->ask.timeout_ms : 600000)) };
 	err = fetch(f, &keys);
 	if (err != TV_OK)
@@ -199,25 +164,18 @@ serve(struct fetcher *f, const struct frame *question, bool best_effort)
 int
 main(int argc, char **argv)
 {
+	static const struct helper_program program = { .owner = "raftd", .program = FETCH_PROGRAM, .title = FETCH_TITLE };
 	struct fetcher f = { .a = ARENA_INIT(4u << 20), .why = BUF_INIT(WHY_BYTES_MAX) };
-	struct buf in = BUF_INIT(MSG_TEXT + FRAME_HEAD_BYTES + 4096);
+	struct helper_args args;
 	struct frame question;
 	enum tv_err err;
 
-	if (argc != 4 || fcntl(HELPER_FD, F_GETFD) < 0) {
-		fprintf(stderr, "raftd-fetch is started by raftd, see raftd(8)\n");
+	if (!helper_main_begin(&program, argc, argv, &args))
 		return 2;
-	}
-	log_init("raftd", (enum log_level)atoi(argv[1]), (enum log_dest)atoi(argv[2]));
-	signal(SIGPIPE, SIG_IGN);
-	umask(077);
-	(void)prctl(PR_SET_NAME, FETCH_TITLE);
-	(void)fcntl(HELPER_FD, F_SETFD, FD_CLOEXEC);
-	(void)fcntl(HELPER_FD, F_SETFL, fcntl(HELPER_FD, F_GETFL) & ~O_NONBLOCK);
-	err = read_frame(&in, &question);
+	err = helper_main_read(&f.task, MSG_TEXT, &question);
 	if (err == TV_OK && question.type == MSG_FETCH)
-		err = serve(&f, &question, strcmp(argv[3], "best-effort") == 0);
-	buf_done(&in);
+		err = serve(&f, &question, args.best_effort);
+	helper_task_done(&f.task);
 	buf_done(&f.why);
 	arena_done(&f.a);
 	return err == TV_OK || err == TV_EOF ? 0 : 1;

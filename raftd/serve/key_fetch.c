@@ -7,8 +7,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/net/chan.h"
 #include "common/net/msg.h"
+#include "common/proc/helper.h"
 #include "common/proc/helper_monitor.h"
 #include "raftd/fetch/launch.h"
 #include "raftd/serve/key_fetch.h"
@@ -19,6 +19,7 @@
 #define WAITING_ISSUER_MAX 64u		/* for one */
 #define ANSWER_MEMORY (4u << 20)
 #define GRACE_S 2.			/* beyond the time that the process has */
+#define SILENT "the process that was to fetch them does not answer"
 #define NOT_STARTED "raftd-fetch did not start with raftd; its log has the reason"
 
 TAILQ_HEAD(waits, key_wait);
@@ -28,7 +29,7 @@ struct fetch {
 	struct key_fetch *all;
 	struct issuer *issuer;		/* held */
 	struct waits waits;
-	struct chan *chan;
+	struct helper *helper;
 	ev_timer timer;
 };
 
@@ -37,7 +38,8 @@ struct key_fetch {
 	struct issuers *issuers;
 	TAILQ_HEAD(, fetch) fetches;
 	unsigned running, waiting;
-	uint64_t begun, failed;
+	uint64_t begun, failed, stuck;
+	struct mono stuck_at;		/* the latest of these */
 	struct log_limit failures;
 	struct mono ended;		/* the latest one */
 	char last[ISSUER_WHY_BYTES];	/* what came of it; "" before the first */
@@ -64,7 +66,7 @@ conclude(struct fetch *f, enum tv_err err, const char *text)
 	TAILQ_REMOVE(&k->fetches, f, link);
 	k->running--;
 	ev_timer_stop(k->d->loop, &f->timer);
-	chan_free(f->chan);
+	helper_free(f->helper);
 	while ((w = TAILQ_FIRST(&f->waits)) != NULL) {
 		TAILQ_REMOVE(&f->waits, w, link);
 		k->waiting--;
@@ -118,7 +120,7 @@ end_fetched(struct fetch *f, struct jwks *keys)
 /* -- from the process: it may say of these keys what it wants, and nothing else -- */
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *frame)
+on_frame(void *ctx, const struct frame *frame)
 {
 	struct fetch *f = ctx;
 	struct arena a = ARENA_INIT(ANSWER_MEMORY);
@@ -127,7 +129,6 @@ on_frame(void *ctx, struct chan *c, const struct frame *frame)
 	struct jwks keys;
 	enum tv_err err = TV_EFORMAT;
 
-	(void)c;
 	if (frame->type == MSG_FETCH && (frame->flags & FRAME_REPLY))
 		err = msg_read(&msg_fetched_schema, frame->body, &a, &m);
 	if (err == TV_OK && m.error.len == 0 && (err = jwks_take(&m, &keys, &why)) == TV_OK)
@@ -136,54 +137,62 @@ on_frame(void *ctx, struct chan *c, const struct frame *frame)
 		end_failed(f, m.error);
 	buf_done(&why);
 	arena_done(&a);
-	return err;		/* else on_close() ends it */
+	return err;		/* else on_ended() ends it */
 }
 
 static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
+on_ended(void *ctx, enum helper_end why)
 {
 	struct fetch *f = ctx;
 
-	(void)c;
-	(void)why;
-	f->chan = NULL;
-	end_failed(f, span_str("the process that was to fetch them has ended without an answer"));
+	struct key_fetch *k = f->all;
+
+	if (why == HELPER_STUCK) {
+		k->stuck++;
+		k->stuck_at = clock_mono();
+		log_warn(TAG, "\"" FETCH_TITLE "\" does not answer, and is killed");
+	}
+	end_failed(f, span_str(why == HELPER_DIED ? "the process that was to fetch them has ended without an answer" :
+	    why == HELPER_STUCK ? SILENT : "the process that starts raftd-fetch does not answer; restart raftd"));
 }
 
-/* It is killed soon, by who has started it. */
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int events)
 {
 	(void)loop;
 	(void)events;
-	end_failed(w->data, span_str("the process that was to fetch them does not answer"));
+	end_failed(w->data, span_str(SILENT));
 }
 
 /* -- the beginning of one -- */
+
+static void
+on_setup(void *ctx, struct chan *c)
+{
+	struct fetch *f = ctx;
+	const struct login_source *s = issuer_source(f->issuer);
+
+	(void)chan_send_record(c, MSG_FETCH, 1, &msg_fetch_schema,
+	    &(struct msg_fetch){ s->discovery, s->url, s->ca, FETCH_MS });	/* else it closes */
+}
 
 /* A sentence if it cannot be. */
 static const char *
 start(struct fetch *f)
 {
-	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
 	struct raftd *d = f->all->d;
-	const struct login_source *s = issuer_source(f->issuer);
-	int fd;
 	enum tv_err err;
 
 	if (d->fetch_fd < 0)
 		return NOT_STARTED;
-	err = helper_monitor_spawn(d->fetch_fd, 0, &fd);
-	if (err != TV_OK)
-		return err == TV_ECLOSED ? "the process that starts raftd-fetch has ended; restart raftd" : strerror(errno);
-	f->chan = chan_new(fd, &(struct chan_conf){
-		.loop = d->loop, .events = &events, .ctx = f, .name = FETCH_TITLE, .body_max = MSG_LARGE, .out_max = 2 * MSG_TEXT,
+	f->helper = helper_new(&(struct helper_conf){
+		.loop = d->loop, .monitor = d->fetch_fd, .name = FETCH_TITLE, .tag = TAG, .once = true,
+		.body_max = MSG_LARGE, .out_max = 2 * MSG_TEXT,
+		.setup = on_setup, .frame = on_frame, .ended = on_ended, .ctx = f,
 	});
-	if (f->chan == NULL)
-		return tv_strerror(TV_ENOMEM);
-	err = chan_send_record(f->chan, MSG_FETCH, 1, &msg_fetch_schema,
-	    &(struct msg_fetch){ s->discovery, s->url, s->ca, FETCH_MS });
-	return err == TV_OK ? NULL : tv_strerror(err);
+	err = f->helper == NULL ? TV_ENOMEM : helper_start(f->helper);
+	return err == TV_OK ? NULL : err == TV_ECLOSED ? "the process that starts raftd-fetch has ended; restart raftd" :
+	    err == TV_ESYS ? strerror(errno) : tv_strerror(err);
 }
 
 static struct fetch *
@@ -333,15 +342,35 @@ key_fetch_free(struct key_fetch *k)
 	free(k);
 }
 
+/* As helper_state(), of all processes that there are and were lately. */
+static const char *
+state(const struct key_fetch *k, char *dst)
+{
+	struct mono since = mono_sub(clock_mono(), k->stuck_at);
+	const struct fetch *f;
+
+	if (k->d->fetch_fd < 0)
+		return "none";
+	TAILQ_FOREACH(f, &k->fetches, link)
+		if (strcmp(helper_state(f->helper, dst), "running") != 0)
+			return dst;
+	if (k->stuck == 0 || !mono_before(since, HELPER_STEADY))
+		return k->running > 0 ? "running" : "idle";
+	snprintf(dst, HELPER_STATE_BYTES, "one did not answer %lld s ago", (long long)(mono_ms(since) / 1000));
+	return dst;
+}
+
 void
 key_fetch_info(const struct key_fetch *k, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
 	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "key_fetch_failures", k->failed }, { "key_fetch_waiting", k->waiting }, { "key_fetches", k->begun },
+		{ "key_fetch_failures", k->failed }, { "key_fetch_stuck", k->stuck }, { "key_fetch_waiting", k->waiting },
+		{ "key_fetches", k->begun },
 		{ "key_sets", issuers_count(k->issuers) },
 	};
-	char text[ISSUER_WHY_BYTES + 64];
+	char text[ISSUER_WHY_BYTES + 64], how[HELPER_STATE_BYTES];
 
+	fn(ctx, "helper_fetch", state(k, how));
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
 		fn(ctx, lines[i].name, text);

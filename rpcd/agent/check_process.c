@@ -2,12 +2,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/net/chan.h"
 #include "common/net/msg.h"
-#include "rpcd/agent/check_monitor.h"
+#include "common/proc/helper_monitor.h"
 #include "rpcd/agent/check_process.h"
 
 #define TAG "check"
@@ -15,8 +14,10 @@
 #define OUT_BYTES_MAX (8u << 20)
 #define RESTART_MIN_S 0.25
 #define RESTART_MAX_S 30.
-#define STEADY MONO_S(60)		/* who lived for so long died of something else */
 #define IDLE_S 10.			/* without a check it stays for so long */
+#define PROGRAM "rpcd-check"
+#define TITLE "rpcd: check"
+#define USER "_check"
 
 struct check_task {
 	struct check_process *process;
@@ -29,16 +30,13 @@ struct check_task {
 
 struct check_process {
 	struct check_process_conf conf;
-	struct chan *chan;		/* NULL: no process */
+	struct helper *helper;
 	struct check_task *first;
 	struct check_task **table;
 	uint32_t places, tasks, serial;
 	bool syncing;			/* waits until the process has taken what was sent */
 	uint64_t sync_id;
-	ev_timer restart, idle;
-	double pause;
-	struct mono began;
-	struct check_process_stats stats;
+	struct msg_check_stats runs;
 };
 
 static uint64_t
@@ -58,28 +56,30 @@ send_task(struct check_process *p, struct check_task *t)
 	if (!p->conf.describe(t->ctx, &put))
 		return;
 	put.handle = handle_of(t);
-	(void)chan_send_record(p->chan, MSG_CHECK_PUT, 0, &msg_check_put_schema, &put);	/* else it closes */
+	/* Else it closes. */
+	(void)chan_send_record(helper_chan(p->helper), MSG_CHECK_PUT, 0, &msg_check_put_schema, &put);
 }
 
 /* As much as the process takes at a time. */
 static void
 send_tasks(struct check_process *p)
 {
+	struct chan *c = helper_chan(p->helper);
 	bool more = false;
 
-	if (p->chan == NULL || p->syncing)
+	if (c == NULL || p->syncing)
 		return;
 	for (struct check_task *t = p->first; t != NULL; t = t->next) {
 		if (t->sent)
 			continue;
-		if ((more = chan_pending(p->chan) > PENDING_BYTES_MAX))
+		if ((more = chan_pending(c) > PENDING_BYTES_MAX))
 			break;
 		send_task(p, t);
 	}
 	if (!more)
 		return;
 	p->syncing = true;
-	(void)chan_send(p->chan, MSG_CHECK_SYNC, 0, ++p->sync_id, MSG_EMPTY);
+	(void)chan_send(c, MSG_CHECK_SYNC, 0, ++p->sync_id, MSG_EMPTY);
 }
 
 /* -- from the process: nothing that it says is trusted -- */
@@ -100,16 +100,15 @@ take_result(struct check_process *p, struct span body)
 }
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+on_frame(void *ctx, const struct frame *f)
 {
 	struct check_process *p = ctx;
 
-	(void)c;
 	if (f->type == MSG_CHECK_RESULT)
 		return take_result(p, f->body);
 	if (f->type == MSG_CHECK_STATS) {
-		p->stats.runs = (struct msg_check_stats){ 0 };
-		return msg_read(&msg_check_stats_schema, f->body, NULL, &p->stats.runs);
+		p->runs = (struct msg_check_stats){ 0 };
+		return msg_read(&msg_check_stats_schema, f->body, NULL, &p->runs);
 	}
 	if (f->type != MSG_CHECK_SYNC || f->id != p->sync_id || !p->syncing)
 		return TV_EFORMAT;
@@ -119,98 +118,76 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 }
 
 static void
-forget_process(struct check_process *p)
+on_ended(void *ctx, enum helper_end why)
 {
-	p->chan = NULL;
-	p->syncing = false;
-	p->stats.runs = (struct msg_check_stats){ 0 };
-	for (struct check_task *t = p->first; t != NULL; t = t->next)
-		t->sent = false;
-}
-
-static void
-plan_restart(struct check_process *p)
-{
-	ev_timer_stop(p->conf.loop, &p->restart);
-	ev_timer_set(&p->restart, p->pause, 0.);
-	ev_timer_start(p->conf.loop, &p->restart);
-	p->pause = p->pause * 2 < RESTART_MAX_S ? p->pause * 2 : RESTART_MAX_S;
-}
-
-static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
-{
-	static const char *const what[] = { "checks", "scripts", "Docker checks" };
 	struct check_process *p = ctx;
 
-	(void)c;
-	p->stats.deaths++;
-	if (!mono_before(clock_mono(), mono_add(p->began, STEADY)))
-		p->pause = RESTART_MIN_S;
-	log_warn(TAG, "the process that runs %s ended (%s): it is started again in %.2f s; states stay as they are",
-	    what[p->conf.role], tv_strerror(why), p->pause);
-	forget_process(p);
-	plan_restart(p);
+	(void)why;
+	p->syncing = false;
+	p->runs = (struct msg_check_stats){ 0 };
+	for (struct check_task *t = p->first; t != NULL; t = t->next)
+		t->sent = false;
 }
 
 /* -- its life -- */
 
 static void
-send_setup(struct check_process *p)
+send_setup(struct check_process *p, struct chan *c)
 {
-	(void)chan_send_record(p->chan, MSG_CHECK_SETUP, 0, &msg_check_setup_schema, &(struct msg_check_setup){
+	(void)chan_send_record(c, MSG_CHECK_SETUP, 0, &msg_check_setup_schema, &(struct msg_check_setup){
 		p->conf.runs_max, p->conf.follow_redirects, (uint64_t)p->conf.log_level });	/* else it closes */
 }
 
 static void
-start(struct check_process *p)
+on_setup(void *ctx, struct chan *c)
 {
-	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
-	int fd;
-	enum tv_err err = check_monitor_spawn(p->conf.monitor, p->conf.role, &fd);
+	struct check_process *p = ctx;
 
-	if (err == TV_ECLOSED) {
-		p->conf.lost(p->conf.ctx);
-		return;
-	}
-	if (err == TV_OK)
-		p->chan = chan_new(fd, &(struct chan_conf){
-			.loop = p->conf.loop, .events = &events, .ctx = p, .name = "rpcd: check",
-			.body_max = MSG_LIST, .out_max = OUT_BYTES_MAX,
-		});
-	if (p->chan == NULL) {
-		log_warn(TAG, "cannot start rpcd-check: %s", err == TV_ESYS ? strerror(errno) : tv_strerror(TV_ENOMEM));
-		plan_restart(p);
-		return;
-	}
-	p->stats.starts++;
-	p->began = clock_mono();
-	send_setup(p);
+	send_setup(p, c);
 	send_tasks(p);
 }
 
 static void
-on_restart(struct ev_loop *loop, ev_timer *w, int events)
+on_lost(void *ctx)
 {
-	struct check_process *p = w->data;
+	struct check_process *p = ctx;
 
-	(void)loop;
-	(void)events;
-	if (p->chan == NULL && p->tasks > 0)
-		start(p);
+	p->conf.lost(p->conf.ctx);
 }
 
+/* A process that does nothing else may use the socket of docker, if that has a group that may. */
 static void
-on_idle(struct ev_loop *loop, ev_timer *w, int events)
+join_docker(const char *path, struct helper_monitor_conf *m)
 {
-	struct check_process *p = w->data;
+	struct stat st;
 
-	(void)loop;
-	(void)events;
-	if (p->tasks > 0 || p->chan == NULL)
-		return;
-	chan_free(p->chan);		/* it ends with its channel */
-	forget_process(p);
+	if (stat(path, &st) != 0) {
+		log_warn(TAG, "docker_socket %s: %s; Docker checks work without a restart only if the user " USER
+		    " may use it then", path, strerror(errno));
+	} else if (st.st_gid != 0 && (st.st_mode & S_IWGRP) != 0) {
+		m->grouped = true;
+		m->group = st.st_gid;
+	}
+}
+
+enum tv_err
+check_monitor_start(const struct check_monitor_conf *conf, int *fd, char *errbuf, size_t cap)
+{
+	static const char *const roles[] = CHECK_ROLE_NAMES;
+	struct helper_monitor_conf m = {
+		.owner = "rpcd", .tag = TAG, .user = USER, .program = PROGRAM, .title = TITLE,
+		.last = conf->docker_socket, .best_effort = conf->best_effort,
+		.log_level = conf->log_level, .log_dest = conf->log_dest,
+	};
+
+	_Static_assert((int)CHECK_ROLES <= HELPER_KINDS_MAX, "a kind for each role");
+	for (unsigned i = 0; i < CHECK_ROLES; i++) {
+		m.kinds[i].may = conf->roles[i];
+		m.kinds[i].first[0] = roles[i];
+	}
+	if (!conf->roles[ROLE_NETWORK] && !conf->roles[ROLE_SCRIPTS])
+		join_docker(conf->docker_socket, &m);
+	return helper_monitor_start(&m, fd, errbuf, cap);
 }
 
 /* -- tasks -- */
@@ -264,68 +241,75 @@ void
 check_process_changed(struct check_task *t)
 {
 	struct check_process *p = t->process;
+	struct chan *c = helper_chan(p->helper);
 
 	t->sent = false;
-	if (p->chan == NULL && !ev_is_active(&p->restart)) {
-		ev_timer_set(&p->restart, 0., 0.);	/* with all that are put in this turn */
-		ev_timer_start(p->conf.loop, &p->restart);
-	} else if (p->chan != NULL && !p->syncing) {
-		if (chan_pending(p->chan) > PENDING_BYTES_MAX)
-			send_tasks(p);
-		else
-			send_task(p, t);
-	}
+	helper_want(p->helper, true);		/* with all that are put in this turn */
+	if (c == NULL || p->syncing)
+		return;
+	if (chan_pending(c) > PENDING_BYTES_MAX)
+		send_tasks(p);
+	else
+		send_task(p, t);
 }
 
 void
 check_process_remove(struct check_task *t)
 {
 	struct check_process *p = t->process;
+	struct chan *c = helper_chan(p->helper);
 
-	if (t->sent && p->chan != NULL)
-		(void)chan_send_record(p->chan, MSG_CHECK_DROP, 0, &msg_check_drop_schema,
+	if (t->sent && c != NULL)
+		(void)chan_send_record(c, MSG_CHECK_DROP, 0, &msg_check_drop_schema,
 		    &(struct msg_check_drop){ handle_of(t) });
 	*(t->prev == NULL ? &p->first : &t->prev->next) = t->next;
 	if (t->next != NULL)
 		t->next->prev = t->prev;
 	p->table[t->place] = NULL;
-	if (--p->tasks == 0) {
-		ev_timer_stop(p->conf.loop, &p->idle);
-		ev_timer_set(&p->idle, IDLE_S, 0.);
-		ev_timer_start(p->conf.loop, &p->idle);
-	}
+	if (--p->tasks == 0)
+		helper_want(p->helper, false);
 	free(t);
 }
 
 void
-check_process_log(struct check_process *p, int level)
+check_process_reload(struct check_process *p, int level)
 {
+	struct chan *c = helper_chan(p->helper);
+
 	p->conf.log_level = level;
-	if (p->chan != NULL)
-		send_setup(p);
+	helper_monitor_log(p->conf.monitor, level);	/* of those that it starts */
+	helper_hurry(p->helper);
+	if (c != NULL)
+		send_setup(p, c);
 }
 
 void
 check_process_stats(const struct check_process *p, struct check_process_stats *out)
 {
-	*out = p->stats;
-	out->tasks = p->tasks;
-	out->running = p->chan != NULL;
+	*out = (struct check_process_stats){ .tasks = p->tasks, .runs = p->runs };
+	helper_stats(p->helper, &out->life);
+	(void)helper_state(p->helper, out->state);
 }
 
 struct check_process *
 check_process_new(const struct check_process_conf *conf)
 {
+	static const char *const names[] = CHECK_ROLE_TITLES;
 	struct check_process *p = calloc(1, sizeof(*p));
 
 	if (p == NULL)
 		return NULL;
 	p->conf = *conf;
-	p->pause = RESTART_MIN_S;
-	ev_init(&p->restart, on_restart);
-	ev_init(&p->idle, on_idle);
-	p->restart.data = p->idle.data = p;
-	return p;
+	p->helper = helper_new(&(struct helper_conf){
+		.loop = conf->loop, .monitor = conf->monitor, .kind = conf->role, .name = names[conf->role], .tag = TAG,
+		.meanwhile = "; states stay as they are", .body_max = MSG_LIST, .out_max = OUT_BYTES_MAX,
+		.restart_min_s = RESTART_MIN_S, .restart_max_s = RESTART_MAX_S, .idle_s = IDLE_S,
+		.setup = on_setup, .frame = on_frame, .ended = on_ended, .lost = on_lost, .ctx = p,
+	});
+	if (p->helper != NULL)
+		return p;
+	free(p);
+	return NULL;
 }
 
 void
@@ -333,9 +317,7 @@ check_process_free(struct check_process *p)
 {
 	if (p == NULL)
 		return;
-	ev_timer_stop(p->conf.loop, &p->restart);
-	ev_timer_stop(p->conf.loop, &p->idle);
-	chan_free(p->chan);
+	helper_free(p->helper);
 	for (struct check_task *t = p->first, *next; t != NULL; t = next) {
 		next = t->next;
 		free(t);

@@ -1,9 +1,9 @@
 /* TTLs of checks, and checks that are run. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/log.h"
 #include "rpcd/agent/alias.h"
-#include "rpcd/agent/check_monitor.h"
 #include "rpcd/agent/check_process.h"
 #include "rpcd/agent/checks.h"
 
@@ -288,14 +288,12 @@ checks_free(struct checks *c)
 }
 
 void
-checks_log(struct checks *c, int level)
+checks_reload(struct checks *c, int level)
 {
 	c->conf.log_level = level;
 	for (enum check_role i = 0; i < CHECK_ROLES; i++)
-		if (c->processes[i] != NULL) {
-			check_monitor_log(c->conf.monitor[i], level);
-			check_process_log(c->processes[i], level);
-		}
+		if (c->processes[i] != NULL)
+			check_process_reload(c->processes[i], level);
 }
 
 void
@@ -309,9 +307,11 @@ checks_stats(const struct checks *c, struct checks_stats *out)
 			continue;
 		check_process_stats(c->processes[i], &s);
 		out->tasks += s.tasks;
-		out->starts += s.starts;
-		out->deaths += s.deaths;
-		out->running += s.running;
+		out->starts += s.life.starts;
+		out->deaths += s.life.deaths;
+		out->stuck += s.life.stuck;
+		out->running += s.life.running;
+		memcpy(out->states[i], s.state, sizeof(s.state));
 		out->runs += s.runs.runs;
 		out->under_way += s.runs.under_way;
 		out->postponed += s.runs.postponed;

@@ -8,6 +8,7 @@
 
 #include <ev.h>
 
+#include "common/proc/helper.h"
 #include "rpcd/agent/registry.h"
 #include "rpcd/check/role.h"
 
@@ -36,11 +37,12 @@ struct checks_conf {
 struct checks_stats {
 	uint64_t tasks;			/* checks that are run */
 	uint64_t aliases;
-	uint64_t starts, deaths;	/* of the processes */
+	uint64_t starts, deaths, stuck;	/* of the processes: struct helper_stats */
 	/* Since the processes that are there began, but under_way and lookups_waiting: see messages.h. */
 	uint64_t runs, under_way, postponed, timed_out, late;
 	uint64_t lookups, lookups_unanswered, lookups_old, lookups_waiting;
 	unsigned running;		/* processes */
+	char states[CHECK_ROLES][HELPER_STATE_BYTES];	/* helper_state() of each; "": not run here */
 };
 
 /*
@@ -50,8 +52,8 @@ struct checks_stats {
 struct checks *checks_new(const struct checks_conf *conf);
 /* After the registry. */
 void checks_free(struct checks *c);
-/* What the processes and their monitors log from now on. */
-void checks_log(struct checks *c, int level);
+/* What the processes and their monitors log from now on; those that wait to be started again are started now. */
+void checks_reload(struct checks *c, int level);
 void checks_stats(const struct checks *c, struct checks_stats *out);
 /*
  * Sets status and output, and starts the TTL anew.  TV_ENOENT: no such check, or it has no TTL.  TV_EINVAL: no such

@@ -208,9 +208,9 @@ dns_conf_check(const struct rpcd_conf *c, const char *datacenter, char *errbuf, 
 			snprintf(errbuf, cap, "dns_addresses: \"%s\" is not an IP address", c->dns_addresses.items[i]);
 			return TV_EINVAL;
 		}
-	if (c->dns_port != 0 && dns_addresses(c)->count > LAUNCH_SOCKETS_MAX) {
+	if (c->dns_port != 0 && dns_addresses(c)->count > DNS_SOCKETS_MAX) {
 		snprintf(errbuf, cap, "dns_addresses: more than %d (without it, those of http_addresses)",
-		    LAUNCH_SOCKETS_MAX);
+		    DNS_SOCKETS_MAX);
 		return TV_EINVAL;
 	}
 	for (size_t i = 0; i < c->recursors.count; i++)

@@ -1,13 +1,10 @@
 /* The process "rpcd: dns", see dns_process.h. */
-#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
-#include "common/net/chan.h"
 #include "common/net/msg.h"
-#include "rpcd/agent/check_monitor.h"
+#include "common/proc/helper_monitor.h"
 #include "rpcd/agent/dns_conf.h"
 #include "rpcd/agent/dns_process.h"
 #include "rpcd/dns/answer.h"
@@ -17,33 +14,56 @@
 #define PENDING_BYTES_MAX (16u << 20)	/* of answers that it has not taken: then there is none for the next */
 #define LOOKUPS_MAX 4096
 #define FOLLOWS_MAX 16384
-#define RESTART_MIN_S 0.05		/* nobody is served meanwhile */
+#define RESTART_MIN_S 0.05		/* without answers meanwhile */
 #define RESTART_MAX_S 30.
-#define STEADY MONO_S(60)		/* who lived for so long died of something else */
 #define WROTE_EACH MONO_MS(50)		/* a tenth of DNS_WRITTEN_TIME */
 #define SETUP_BYTES_MAX (4u << 20)
+#define RECURSORS_BYTES_MAX 4096
+#define PROGRAM "rpcd-dns"
+#define TITLE "rpcd: dns"
+#define USER "_dns"
 
 struct dns_process {
 	struct dns_process_conf conf;
-	struct chan *chan;		/* NULL: no process */
+	struct helper *helper;
 	struct dns_lookups *lookups;
-	ev_timer restart;
-	double pause;
-	struct mono began, wrote_next;
-	struct dns_process_stats stats;
+	struct mono wrote_next;
+	struct buf recursors;		/* for which the newest process was started, a line each */
+	struct msg_dns_stats served;
 };
 
 /* -- to the process -- */
 
-static void
-send_setup(struct dns_process *p)
+static bool
+other_recursors(const struct dns_process *p, struct span_list now)
 {
+	struct span left = buf_span(&p->recursors);
+
+	for (uint32_t i = 0; i < now.n; i++) {
+		size_t n = now.v[i].len;
+
+		if (left.len < n + 1 || !span_eq(span_of(left.p, n), now.v[i]) || left.p[n] != '\n')
+			return true;
+		left = span_of(left.p + n + 1, left.len - n - 1);
+	}
+	return left.len > 0;
+}
+
+static void
+on_setup(void *ctx, struct chan *c)
+{
+	struct dns_process *p = ctx;
 	struct arena a = ARENA_INIT(SETUP_BYTES_MAX);
 	struct msg_dns_setup setup;
 
 	dns_conf_setup(p->conf.conf, p->conf.datacenter, &a, &setup);
 	setup.log_level = (uint64_t)p->conf.log_level;
-	(void)chan_send_record(p->chan, MSG_DNS_SETUP, 0, &msg_dns_setup_schema, &setup);	/* else it closes */
+	buf_reset(&p->recursors);
+	for (uint32_t i = 0; i < setup.recursors.n; i++) {
+		buf_putspan(&p->recursors, setup.recursors.v[i]);
+		buf_u8(&p->recursors, '\n');
+	}
+	(void)chan_send_record(c, MSG_DNS_SETUP, 0, &msg_dns_setup_schema, &setup);	/* else it closes */
 	arena_done(&a);
 }
 
@@ -52,29 +72,31 @@ send_found(void *ctx, uint64_t id, const struct msg_dns_found *found)
 {
 	struct dns_process *p = ctx;
 	static const struct msg_dns_found none = { .status = DNS_FAILED };
+	struct chan *c = helper_chan(p->helper);
 	struct buf *b;
 
-	if (p->chan == NULL || (b = chan_begin(p->chan, MSG_DNS_ASK, FRAME_REPLY, id)) == NULL)
+	if (c == NULL || (b = chan_begin(c, MSG_DNS_ASK, FRAME_REPLY, id)) == NULL)
 		return;
-	schema_pack(&msg_dns_found_schema, chan_pending(p->chan) > PENDING_BYTES_MAX ? &none : found, b);
-	(void)chan_end(p->chan);
+	schema_pack(&msg_dns_found_schema, chan_pending(c) > PENDING_BYTES_MAX ? &none : found, b);
+	(void)chan_end(c);
 }
 
 static void
 send_news(void *ctx, uint64_t id, const struct msg_dns_found *found)
 {
 	struct dns_process *p = ctx;
+	struct chan *c = helper_chan(p->helper);
 
-	if (p->chan == NULL)
+	if (c == NULL)
 		return;
-	/* One that does not read has old facts no longer than it takes to read that they end. */
-	if (found == NULL || chan_pending(p->chan) > PENDING_BYTES_MAX) {
+	/* A process that has fallen behind loses its facts: it is told that they ended, not what they became. */
+	if (found == NULL || chan_pending(c) > PENDING_BYTES_MAX) {
 		if (found != NULL)
 			dns_lookups_unfollow(p->lookups, span_of(&id, sizeof(id)));
-		(void)chan_send_record(p->chan, MSG_DNS_END, id, &empty_schema, NULL);
+		(void)chan_send_record(c, MSG_DNS_END, id, &empty_schema, NULL);
 		return;
 	}
-	(void)chan_send_record(p->chan, MSG_DNS_FACT, id, &msg_dns_found_schema, found);
+	(void)chan_send_record(c, MSG_DNS_FACT, id, &msg_dns_found_schema, found);
 }
 
 /* -- from the process: nothing that it says is trusted -- */
@@ -93,16 +115,15 @@ take_use(struct dns_process *p, struct span body)
 }
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+on_frame(void *ctx, const struct frame *f)
 {
 	struct dns_process *p = ctx;
 	struct msg_dns_ask ask = { 0 };
 	enum tv_err err;
 
-	(void)c;
 	if (f->type == MSG_DNS_STATS) {
-		p->stats.served = (struct msg_dns_stats){ 0 };
-		return msg_read(&msg_dns_stats_schema, f->body, NULL, &p->stats.served);
+		p->served = (struct msg_dns_stats){ 0 };
+		return msg_read(&msg_dns_stats_schema, f->body, NULL, &p->served);
 	}
 	if (f->type == MSG_DNS_USE)
 		return take_use(p, f->body);
@@ -116,95 +137,80 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 }
 
 static void
-plan_restart(struct dns_process *p)
-{
-	ev_timer_stop(p->conf.loop, &p->restart);
-	ev_timer_set(&p->restart, p->pause, 0.);
-	ev_timer_start(p->conf.loop, &p->restart);
-	p->pause = p->pause * 2 < RESTART_MAX_S ? p->pause * 2 : RESTART_MAX_S;
-}
-
-static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
+on_ended(void *ctx, enum helper_end why)
 {
 	struct dns_process *p = ctx;
 
-	(void)c;
-	p->chan = NULL;
-	p->stats.deaths++;
-	p->stats.served = (struct msg_dns_stats){ 0 };
+	(void)why;
+	p->served = (struct msg_dns_stats){ 0 };
+	p->wrote_next = MONO_ZERO;
 	dns_lookups_cancel(p->lookups);
-	if (!mono_before(clock_mono(), mono_add(p->began, STEADY)))
-		p->pause = RESTART_MIN_S;
-	log_warn(TAG, "the process that speaks DNS ended (%s): it is started again in %.2f s", tv_strerror(why),
-	    p->pause);
-	plan_restart(p);
+}
+
+static void
+on_lost(void *ctx)
+{
+	struct dns_process *p = ctx;
+
+	p->conf.lost(p->conf.ctx);
 }
 
 /* -- its life -- */
 
-static void
-start(struct dns_process *p)
+enum tv_err
+dns_monitor_start(const struct dns_monitor_conf *conf, int *fd, char *errbuf, size_t cap)
 {
-	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
-	int fd;
-	enum tv_err err = check_monitor_spawn(p->conf.monitor, ROLE_NETWORK, &fd);
+	char udp[12], tcp[12];
+	const struct helper_monitor_conf m = {
+		.owner = "rpcd", .tag = TAG, .user = USER, .program = PROGRAM, .title = TITLE,
+		.kinds = { { .may = true, .first = { udp, tcp } } }, .best_effort = conf->best_effort,
+		.log_level = conf->log_level, .log_dest = conf->log_dest,
+		.sockets = conf->sockets->fds, .socket_count = conf->sockets->udp + conf->sockets->tcp,
+	};
 
-	if (err == TV_ECLOSED) {
-		p->conf.lost(p->conf.ctx);
-		return;
-	}
-	if (err == TV_OK)
-		p->chan = chan_new(fd, &(struct chan_conf){
-			.loop = p->conf.loop, .events = &events, .ctx = p, .name = "rpcd: dns",
-			.body_max = MSG_TEXT, .out_max = OUT_BYTES_MAX,
-		});
-	if (p->chan == NULL) {
-		log_warn(TAG, "cannot start rpcd-dns: %s", err == TV_ESYS ? strerror(errno) : tv_strerror(TV_ENOMEM));
-		plan_restart(p);
-		return;
-	}
-	p->stats.starts++;
-	p->wrote_next = MONO_ZERO;
-	p->began = clock_mono();
-	send_setup(p);
-}
-
-static void
-on_restart(struct ev_loop *loop, ev_timer *w, int events)
-{
-	(void)loop;
-	(void)events;
-	start(w->data);
+	snprintf(udp, sizeof(udp), "%u", conf->sockets->udp);
+	snprintf(tcp, sizeof(tcp), "%u", conf->sockets->tcp);
+	return helper_monitor_start(&m, fd, errbuf, cap);
 }
 
 void
 dns_process_reload(struct dns_process *p, int log_level)
 {
+	struct arena a = ARENA_INIT(SETUP_BYTES_MAX);
+	struct msg_dns_setup setup;
+	struct chan *c = p == NULL ? NULL : helper_chan(p->helper);
+
 	if (p == NULL)
 		return;
 	p->conf.log_level = log_level;
-	check_monitor_log(p->conf.monitor, log_level);	/* of those that it starts */
-	if (p->chan == NULL)
+	helper_monitor_log(p->conf.monitor, log_level);		/* of those that it starts */
+	helper_hurry(p->helper);
+	if (c == NULL)
 		return;
-	/* It keeps nothing beyond a setup either. */
-	dns_lookups_unfollow_all(p->lookups);
-	send_setup(p);
+	dns_conf_setup(p->conf.conf, p->conf.datacenter, &a, &setup);
+	if (other_recursors(p, setup.recursors)) {
+		helper_replace(p->helper);	/* its walls were built for those that there were */
+	} else {
+		dns_lookups_unfollow_all(p->lookups);	/* it keeps nothing beyond a setup either */
+		on_setup(p, c);
+	}
+	arena_done(&a);
 }
 
 void
 dns_process_written(struct dns_process *p)
 {
 	struct mono now = clock_mono();
+	struct chan *c = p == NULL ? NULL : helper_chan(p->helper);
 
-	if (p == NULL || p->chan == NULL || !p->conf.conf->dns_use_cache)
+	if (c == NULL || !p->conf.conf->dns_use_cache)
 		return;
 	dns_lookups_written(p->lookups);
 	if (mono_before(now, p->wrote_next))
 		return;
 	p->wrote_next = mono_add(now, WROTE_EACH);
-	(void)chan_send_record(p->chan, MSG_DNS_WROTE, 0, &empty_schema, NULL);
-	chan_flush(p->chan);		/* the writer's answer may leave before the turn ends */
+	(void)chan_send_record(c, MSG_DNS_WROTE, 0, &empty_schema, NULL);
+	chan_flush(c);		/* the writer's answer may leave before the turn ends */
 }
 
 void
@@ -220,8 +226,9 @@ dns_process_stats(const struct dns_process *p, struct dns_process_stats *out)
 	*out = (struct dns_process_stats){ 0 };
 	if (p == NULL)
 		return;
-	*out = p->stats;
-	out->running = p->chan != NULL;
+	out->served = p->served;
+	helper_stats(p->helper, &out->life);
+	(void)helper_state(p->helper, out->state);
 	dns_lookups_stats(p->lookups, &out->lookups);
 }
 
@@ -233,20 +240,23 @@ dns_process_new(const struct dns_process_conf *conf)
 	if (p == NULL)
 		return NULL;
 	p->conf = *conf;
-	p->pause = RESTART_MIN_S;
+	p->recursors = BUF_INIT(RECURSORS_BYTES_MAX);
+	p->helper = helper_new(&(struct helper_conf){
+		.loop = conf->loop, .monitor = conf->monitor, .name = TITLE, .tag = TAG, .body_max = MSG_TEXT,
+		.out_max = OUT_BYTES_MAX, .restart_min_s = RESTART_MIN_S, .restart_max_s = RESTART_MAX_S,
+		.setup = on_setup, .frame = on_frame, .ended = on_ended, .lost = on_lost, .ctx = p,
+	});
 	p->lookups = dns_lookups_new(&(struct dns_lookups_conf){
 		.loop = conf->loop, .route = conf->route, .failovers = conf->failovers, .cache = conf->cache,
 		.members = conf->members, .conf = conf->conf, .datacenter = conf->datacenter,
 		.node_name = conf->node_name, .token = conf->token, .calls_max = LOOKUPS_MAX,
 		.follows_max = FOLLOWS_MAX, .news = send_news,
 	}, send_found, p);
-	if (p->lookups == NULL) {
-		free(p);
+	if (p->helper == NULL || p->lookups == NULL) {
+		dns_process_free(p);
 		return NULL;
 	}
-	ev_timer_init(&p->restart, on_restart, 0., 0.);
-	p->restart.data = p;
-	ev_timer_start(conf->loop, &p->restart);
+	helper_want(p->helper, true);
 	return p;
 }
 
@@ -255,8 +265,9 @@ dns_process_free(struct dns_process *p)
 {
 	if (p == NULL)
 		return;
-	ev_timer_stop(p->conf.loop, &p->restart);
-	dns_lookups_free(p->lookups);
-	chan_free(p->chan);
+	if (p->lookups != NULL)
+		dns_lookups_free(p->lookups);
+	helper_free(p->helper);
+	buf_done(&p->recursors);
 	free(p);
 }

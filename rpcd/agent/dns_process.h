@@ -1,12 +1,13 @@
 /*
  * The process "rpcd: dns" as rpcd sees it: it is told what to serve, asks for what it needs, and is started again when
- * it dies, after a pause that grows.
+ * it dies or stands still (common/proc/helper.h).  Other recursors need other walls: a new process takes over.
  */
 #ifndef TV_RPCD_AGENT_DNS_PROCESS_H
 #define TV_RPCD_AGENT_DNS_PROCESS_H
 
 #include <ev.h>
 
+#include "common/proc/helper.h"
 #include "rpcd/agent/dns_lookups.h"
 
 struct dns_process;
@@ -27,9 +28,18 @@ const struct conf_list *dns_addresses(const struct rpcd_conf *conf);
 /* Of dns_config and what goes with it: TV_EINVAL with a sentence that begins with the key. */
 enum tv_err dns_conf_check(const struct rpcd_conf *conf, const char *datacenter, char *errbuf, size_t cap);
 
+/* Who starts the processes: a monitor (common/proc/helper_monitor.h) that becomes the user _dns. */
+struct dns_monitor_conf {
+	const struct dns_sockets *sockets;	/* that each process gets; borrowed until the start */
+	bool best_effort;		/* sandbox, as in cluster.conf */
+	int log_level, log_dest;	/* enum log_level, enum log_dest */
+};
+/* With privileges, and before any key is read.  *fd: ours of the socketpair.  A sentence in errbuf. */
+enum tv_err dns_monitor_start(const struct dns_monitor_conf *conf, int *fd, char *errbuf, size_t cap);
+
 struct dns_process_conf {
 	struct ev_loop *loop;
-	int monitor;			/* of check_monitor_start() */
+	int monitor;			/* of dns_monitor_start() */
 	struct route *route;
 	struct failovers *failovers;	/* borrowed */
 	struct cache *cache;		/* borrowed */
@@ -38,13 +48,13 @@ struct dns_process_conf {
 	const char *datacenter, *node_name;	/* own; borrowed */
 	struct token_source token;	/* who uses another one calls dns_process_reload() */
 	int log_level;			/* enum log_level: at the start */
-	void (*lost)(void *ctx);	/* no process can be started any more: the monitor is gone */
+	void (*lost)(void *ctx);	/* no process can be started any more: the monitor is gone, or stands still */
 	void *ctx;
 };
 
 struct dns_process_stats {
-	uint64_t starts, deaths;
-	bool running;
+	struct helper_stats life;
+	char state[HELPER_STATE_BYTES];	/* helper_state() */
 	struct msg_dns_stats served;	/* since the start of the process that runs */
 	struct dns_lookups_stats lookups;
 };
@@ -52,7 +62,7 @@ struct dns_process_stats {
 /* Starts it.  NULL: no memory. */
 struct dns_process *dns_process_new(const struct dns_process_conf *conf);
 void dns_process_free(struct dns_process *p);
-/* The configuration may have changed, and what it logs (enum log_level). */
+/* The configuration may have changed, and what it logs (enum log_level); ends a pause before it is started again. */
 void dns_process_reload(struct dns_process *p, int log_level);
 /* The catalog was written by way of this node, and the writer is not told yet. */
 void dns_process_written(struct dns_process *p);

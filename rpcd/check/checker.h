@@ -17,7 +17,6 @@
 #include "rpcd/check/schedule.h"
 #include "rpcd/check/verdict.h"
 
-#define CHECK_FD 3			/* of the socketpair, when the program starts: HELPER_FD */
 #define OUTPUT_BYTES_MAX (1u << 20)	/* of one check */
 
 struct task;

@@ -1,6 +1,6 @@
 /*
  * rpcd-check, the program of the processes "rpcd: check": runs health checks, and knows nothing else.  rpcd starts it
- * as the user _check (rpcd/agent/check_monitor.h) with a socketpair as descriptor 3.  It ends with rpcd.
+ * as the user _check (rpcd/agent/check_process.h) with a socketpair as descriptor 3.  It ends with rpcd.
  *
  * There are up to three, which have nothing in common but the table of checks.  One dials, and reads what strangers
  * answer: behind walls in which no program can be started and no file written.  One runs scripts, reads their output
@@ -10,10 +10,7 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -22,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
+#include "common/proc/helper_main.h"
 #include "common/proc/sandbox.h"
 #include "rpcd/check/checker.h"
 #include "rpcd/check/curl_loop.h"
@@ -64,23 +62,12 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	}
 }
 
-/* rpcd has ended, or wants us no more.  What is under way ends with the process. */
-static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
-{
-	(void)ctx;
-	(void)c;
-	if (why != TV_OK && why != TV_EOF && why != TV_ECLOSED)
-		log_err(TAG, "channel to rpcd: %s", tv_strerror(why));
-	_exit(why == TV_OK || why == TV_EOF || why == TV_ECLOSED ? 0 : 1);
-}
-
 /* Names would go on failing, or be those of yesterday.  rpcd starts another process, which can read it. */
 static void
 begin_anew(const char *path)
 {
 	log_info(TAG, "%s is another file by now: the process that runs checks is started anew, to read it", path);
-	_exit(0);
+	helper_main_renew();
 }
 
 static enum tv_err
@@ -154,30 +141,22 @@ take_role(struct checker *k, const char *name)
 int
 main(int argc, char **argv)
 {
-	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
+	static const struct helper_program program = {
+		.owner = "rpcd", .program = "rpcd-check", .title = "rpcd: check", .first = 1, .last = true,
+	};
 	static struct checker k;
+	struct helper_args args;
 	char errbuf[512] = "";
 
-	if (argc != 6 || !take_role(&k, argv[1]) || fcntl(CHECK_FD, F_GETFD) < 0) {
-		fprintf(stderr, "rpcd-check is started by rpcd, see rpcd(8)\n");
+	if (!helper_main_begin(&program, argc, argv, &args) || !take_role(&k, args.first[0]))
 		return 2;
-	}
-	log_init("rpcd", (enum log_level)atoi(argv[2]), (enum log_dest)atoi(argv[3]));
-	k.docker_socket = argv[5];
-	k.log_dest = atoi(argv[3]);
-	signal(SIGPIPE, SIG_IGN);
-	umask(077);
-	(void)prctl(PR_SET_NAME, "rpcd: check");
-	(void)fcntl(CHECK_FD, F_SETFD, FD_CLOEXEC);
-	(void)fcntl(CHECK_FD, F_SETFL, fcntl(CHECK_FD, F_GETFL) | O_NONBLOCK);
-	if (prepare(&k, strcmp(argv[4], "best-effort") == 0, errbuf, sizeof(errbuf)) != TV_OK) {
+	k.docker_socket = args.last;
+	k.log_dest = args.log_dest;
+	if (prepare(&k, args.best_effort, errbuf, sizeof(errbuf)) != TV_OK) {
 		log_err(TAG, "%s", errbuf);
 		return 1;
 	}
-	k.chan = chan_new(CHECK_FD, &(struct chan_conf){
-		.loop = k.loop, .events = &events, .ctx = &k, .name = "rpcd", .body_max = MSG_LARGE,
-		.out_max = OUT_BYTES_MAX,
-	});
+	k.chan = helper_main_serve(k.loop, MSG_LARGE, OUT_BYTES_MAX, on_frame, &k);
 	if (k.chan == NULL)
 		return 1;
 	ev_run(k.loop, 0);

@@ -9,7 +9,8 @@ enum check_role {
 	CHECK_ROLES
 };
 
-/* As its first argument, and in the list of processes. */
+/* As its first argument, and with it in the list of processes. */
 #define CHECK_ROLE_NAMES { "network", "scripts", "docker" }
+#define CHECK_ROLE_TITLES { "rpcd: check network", "rpcd: check scripts", "rpcd: check docker" }
 
 #endif

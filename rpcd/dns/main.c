@@ -6,20 +6,17 @@
  */
 #include "config.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/descriptors.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
+#include "common/proc/helper_main.h"
+#include "common/proc/helper_monitor.h"
 #include "common/proc/sandbox.h"
 #include "rpcd/dns/server.h"
 
@@ -77,15 +74,10 @@ begin(struct server *s)
 static enum tv_err
 take_setup(struct server *s, struct span body)
 {
-	bool again;
-	enum tv_err err = setup_take(s, body, &again);
+	enum tv_err err = setup_take(s, body);
 
 	if (err != TV_OK)
 		return err;
-	if (again) {
-		log_info(TAG, "other recursors: a new process takes over");
-		_exit(0);
-	}
 	if (s->conf.log_level > LOG_LVL_DEBUG)
 		return TV_EFORMAT;
 	log_init("rpcd", (enum log_level)s->conf.log_level, (enum log_dest)s->log_dest);
@@ -120,22 +112,11 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	return TV_EFORMAT;
 }
 
-/* rpcd has ended, or wants us no more. */
-static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
-{
-	(void)ctx;
-	(void)c;
-	if (why != TV_OK && why != TV_EOF && why != TV_ECLOSED)
-		log_err(TAG, "channel to rpcd: %s", tv_strerror(why));
-	_exit(why == TV_OK || why == TV_EOF || why == TV_ECLOSED ? 0 : 1);
-}
-
 static bool
 take_sockets(int *fds, unsigned *count, const char *number, int *next)
 {
 	*count = (unsigned)atoi(number);
-	if (*count > LAUNCH_SOCKETS_MAX)
+	if (*count > DNS_SOCKETS_MAX)
 		return false;
 	for (unsigned i = 0; i < *count; i++, ++*next) {
 		fds[i] = *next;
@@ -149,39 +130,28 @@ take_sockets(int *fds, unsigned *count, const char *number, int *next)
 int
 main(int argc, char **argv)
 {
-	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
+	static const struct helper_program program = {
+		.owner = "rpcd", .program = "rpcd-dns", .title = "rpcd: dns", .first = 2,
+	};
 	static struct server s;
-	struct rlimit files = { 65536, 65536 };
-	int next = LAUNCH_FD + 1;
+	struct helper_args args;
+	int next = HELPER_FD + 1;
 	uint64_t seed;
 
-	if (argc != 6 || fcntl(LAUNCH_FD, F_SETFD, FD_CLOEXEC) != 0 ||
-	    !take_sockets(s.udp_fds, &s.udp_count, argv[1], &next) ||
-	    !take_sockets(s.tcp_fds, &s.tcp_count, argv[2], &next)) {
-		fprintf(stderr, "rpcd-dns is started by rpcd, see rpcd(8)\n");
+	if (!helper_main_begin(&program, argc, argv, &args) ||
+	    !take_sockets(s.udp_fds, &s.udp_count, args.first[0], &next) ||
+	    !take_sockets(s.tcp_fds, &s.tcp_count, args.first[1], &next))
 		return 2;
-	}
-	s.log_dest = atoi(argv[4]);
-	log_init("rpcd", (enum log_level)atoi(argv[3]), (enum log_dest)s.log_dest);
-	s.best_effort = strcmp(argv[5], "best-effort") == 0;
-	signal(SIGPIPE, SIG_IGN);
-	umask(077);
-	(void)prctl(PR_SET_NAME, "rpcd: dns");
-	(void)fcntl(LAUNCH_FD, F_SETFL, fcntl(LAUNCH_FD, F_GETFL) | O_NONBLOCK);
-	if (setrlimit(RLIMIT_NOFILE, &files) != 0 && getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files);
-	}
+	s.log_dest = args.log_dest;
+	s.best_effort = args.best_effort;
+	(void)descriptors_raise();
 	if (sodium_init() < 0)
 		return 1;
 	randombytes_buf(&seed, sizeof(seed));
 	rng_seed(&s.rng, seed);
 	s.conf_arena = ARENA_INIT(MSG_LARGE * 4);
 	s.loop = ev_default_loop(EVBACKEND_EPOLL | EVFLAG_NOENV);
-	s.chan = s.loop == NULL ? NULL : chan_new(LAUNCH_FD, &(struct chan_conf){
-		.loop = s.loop, .events = &events, .ctx = &s, .name = "rpcd", .body_max = MSG_LIST,
-		.out_max = OUT_BYTES_MAX,
-	});
+	s.chan = s.loop == NULL ? NULL : helper_main_serve(s.loop, MSG_LIST, OUT_BYTES_MAX, on_frame, &s);
 	if (s.chan == NULL)
 		return 1;
 	ev_run(s.loop, 0);

@@ -76,9 +76,9 @@ struct ask {
 struct server {
 	struct ev_loop *loop;
 	struct chan *chan;
-	int udp_fds[LAUNCH_SOCKETS_MAX], tcp_fds[LAUNCH_SOCKETS_MAX];
+	int udp_fds[DNS_SOCKETS_MAX], tcp_fds[DNS_SOCKETS_MAX];
 	unsigned udp_count, tcp_count;
-	uint32_t overruns[LAUNCH_SOCKETS_MAX];	/* of each UDP socket, as the kernel said last; it wraps around */
+	uint32_t overruns[DNS_SOCKETS_MAX];	/* of each UDP socket, as the kernel said last; it wraps around */
 	bool best_effort, started;
 	int log_dest;			/* enum log_dest */
 
@@ -120,8 +120,8 @@ struct server {
 };
 
 /* -- setup.c -- */
-/* Takes over what rpcd says.  *again: it cannot be served by this process, only by a new one (other recursors). */
-enum tv_err setup_take(struct server *s, struct span body, bool *again);
+/* Takes over what rpcd says.  TV_EINVAL: other recursors than at the start; the walls of this process are for those. */
+enum tv_err setup_take(struct server *s, struct span body);
 /* Before the walls: the addresses of this host. */
 void setup_own_addresses(struct server *s);
 /* Loopback, or one of this host's own. */

@@ -157,13 +157,12 @@ same_recursors(const union address *a, unsigned n, const union address *b, unsig
 }
 
 enum tv_err
-setup_take(struct server *s, struct span body, bool *again)
+setup_take(struct server *s, struct span body)
 {
 	union address recursors[RECURSORS_MAX];
 	struct dns_zone z;
 	unsigned count = 0;
 
-	*again = false;
 	arena_reset(&s->conf_arena);
 	body = arena_copy(&s->conf_arena, body);
 	s->conf = (struct msg_dns_setup){ 0 };
@@ -182,7 +181,8 @@ setup_take(struct server *s, struct span body, bool *again)
 		if (!read_net(c->recursion_from.v[i], &s->recursion_from[s->recursion_count++]))
 			return TV_EFORMAT;
 	/* The walls were built for those that there were. */
-	*again = s->started && !same_recursors(recursors, count, s->recursors, s->recursor_count);
+	if (s->started && !same_recursors(recursors, count, s->recursors, s->recursor_count))
+		return TV_EINVAL;
 	memcpy(s->recursors, recursors, count * sizeof(recursors[0]));
 	s->recursor_count = count;
 	s->zone = z;

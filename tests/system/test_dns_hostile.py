@@ -7,12 +7,12 @@ import select
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import SANITIZERS, Cluster, main  # noqa: E402
+from dnsask import dns_pid  # noqa: E402
 from waiting import need, wait_for  # noqa: E402
 
 A, SRV, AAAA = 1, 33, 28
@@ -66,14 +66,6 @@ def serves(node, name="web.service.consul"):
     except OSError:
         return False
     return r[3] & 15 == NOERROR and answers(r) >= 1
-
-
-def dns_pid(node):
-    """The process that serves: the child of the one that starts it."""
-    out = subprocess.run(["ps", "-eo", "pid,ppid,comm"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in out.splitlines()[1:]]
-    ours = {int(p): int(parent) for p, parent, comm in rows if comm.strip() == "rpcd: dns"}
-    return next(p for p, parent in ours.items() if ours.get(parent) == node.pid("rpcd"))
 
 
 def pss_kib(pid):

@@ -5,12 +5,11 @@ import random
 import signal
 import socket
 import struct
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, Cluster, main  # noqa: E402
-from dnsask import A, NOERROR, NOWHERE, PTR, SERVFAIL, dns, question  # noqa: E402
+from dnsask import A, NOERROR, NOWHERE, PTR, SERVFAIL, dns, dns_pid, question  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 
@@ -210,14 +209,6 @@ def test_max_stale():
             server.start()
             c.formed([server])
             wait_for("it is found again", lambda: dns(client, "web.service.consul") == found("10.1.1.1"))
-
-
-def dns_pid(node):
-    """The process that serves: the child of the one that starts it."""
-    out = subprocess.run(["ps", "-eo", "pid,ppid,comm"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in out.splitlines()[1:]]
-    ours = {int(p): int(parent) for p, parent, comm in rows if comm.strip() == "rpcd: dns"}
-    return next(p for p, parent in ours.items() if ours.get(parent) == node.pid("rpcd"))
 
 
 def test_ends():

@@ -43,7 +43,7 @@ def refused(answer, text, status=500):
 
 
 def figures(acl, node):
-    return {k: v for k, v in node.stats("raftd", headers=auth(acl.secret)).items() if k.startswith("key_")}
+    return {k: v for k, v in node.stats("raftd", headers=auth(acl.secret)).items() if k.startswith(("key_", "helper_"))}
 
 
 def fetchers():
@@ -297,6 +297,8 @@ def test_who_does_not_wait():
         os.kill(wait_for("a process that fetches", fetchers)[0], signal.SIGSTOP)
         t.join()
         refused(answers[0], "the process that was to fetch them does not answer")
+        seen = figures(acl, leader)
+        assert seen["key_fetch_stuck"] == "1" and seen["helper_fetch"].startswith("one did not answer"), seen
         wait_for("it was killed", lambda: not fetchers())
         issuer.publish(key)
         set_method(acl, config).ok(200)
