@@ -214,7 +214,7 @@ apply_register(struct world *w, int name, int id, bool member, bool passing)
 		return id == NOBODY;		/* of no id: what comes with it changes no node */
 	if (of_id != NULL && of_id != e && is_living_entry(of_id))
 		return false;
-	if (e->known && e->id != id && lives(w, e))
+	if (member && e->known && e->id != id && lives(w, e))	/* of clients the guard above is all that can be asked */
 		(void)fail(w, "a node that lives was registered as another one", name, id);
 	if (of_id != NULL && of_id != e)
 		lose(w, of_id);
@@ -579,7 +579,7 @@ check_calm(struct world *w)
 	for (int b = 0; b < BASES; b++) {
 		const struct entry *e = &w->cat[b];
 		bool alive = e->known && w->seen[w->leader][e->name].status == MEMBER_ALIVE &&
-		    w->seen[w->leader][e->name].id == e->id;
+		    (e->id == NOBODY || w->seen[w->leader][e->name].id == e->id);
 
 		if (e->known && e->member && e->passing && !alive)
 			return fail(w, "an entry passes for alive, and is not", e->name, e->id);
@@ -631,12 +631,32 @@ run(uint64_t seed, unsigned members, struct world *w)
 	return w->why[0] == '\0' && settle(w) && release(w) && settle(w) && w->why[0] == '\0';
 }
 
+struct tally {
+	uint64_t seeds, failed, refused, writes;
+};
+
+static void
+run_seed(uint64_t seed, unsigned members, struct tally *t)
+{
+	static struct world w;
+
+	if (!run(seed, members, &w)) {
+		printf("FAILED: %s\n  replay: sim_reconcile --seed %" PRIu64 " --count 1 --members %u\n", w.why, seed, members);
+		t->failed++;
+	}
+	t->seeds++;
+	t->refused += w.refused;
+	t->writes += w.writes;
+}
+
 int
 main(int argc, char **argv)
 {
-	uint64_t first = 1, count = 100, failed = 0, refused = 0, writes = 0;
+	/* These failed once: entries without an id, of nodes that were registered or restored. */
+	static const uint64_t once[] = { 131, 188, 271, 843, 2005, 3802 };
+	uint64_t first = 1, count = 100;
+	struct tally t = { 0 };
 	unsigned members = 0;
-	static struct world w;
 
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--seed") == 0)
@@ -651,15 +671,11 @@ main(int argc, char **argv)
 		return 2;
 	}
 	make_texts();
-	for (uint64_t seed = first; seed < first + count; seed++) {
-		if (!run(seed, members, &w)) {
-			printf("FAILED: %s\n  replay: sim_reconcile --seed %" PRIu64 " --count 1 --members %u\n", w.why, seed, members);
-			failed++;
-		}
-		refused += w.refused;
-		writes += w.writes;
-	}
-	printf("%" PRIu64 " seeds, %" PRIu64 " failed; %" PRIu64 " writes, %" PRIu64 " members refused when it was calm\n", count, failed,
-	    writes, refused);
-	return failed > 0;
+	for (uint64_t seed = first; seed < first + count; seed++)
+		run_seed(seed, members, &t);
+	for (size_t i = 0; argc == 1 && i < sizeof(once) / sizeof(once[0]); i++)
+		run_seed(once[i], members, &t);
+	printf("%" PRIu64 " seeds, %" PRIu64 " failed; %" PRIu64 " writes, %" PRIu64 " members refused when it was calm\n", t.seeds,
+	    t.failed, t.writes, t.refused);
+	return t.failed > 0;
 }

@@ -91,9 +91,12 @@ ids_agree(struct span a, struct span b)
 	return a.len == 0 || b.len == 0 || span_eq_nocase(a, b);
 }
 
+/* An entry without an id is a member's if it was written as one, and spells its name as it does: nothing else tells. */
 static bool
 is_entry_of(const struct reconcile_node *n, const struct reconcile_member *m)
 {
+	if (n->id.len == 0)
+		return n->member && span_eq(n->name, m->name);
 	return span_eq_nocase(n->name, m->name) && ids_agree(n->id, m->id);
 }
 
