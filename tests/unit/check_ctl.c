@@ -320,6 +320,7 @@ START_TEST(status_well)
 	    "servers   well      2 in touch, with all of the log\n"
 	    "disks     well      none is full, 2.5 GB free here\n"
 	    "members   well      2 alive, 0 failed, 1 left\n"
+	    "identity  well      each member has its own id and name\n"
 	    "versions  well      1 everywhere\n"
 	    "keyring   well      all have the same key\n"
 	    "All is well.\n");
@@ -327,7 +328,7 @@ START_TEST(status_well)
 	ck_assert_int_eq(call("--json status"), 0);
 	got = json_loads(out_text, 0, NULL);
 	ck_assert(json_is_true(json_object_get(got, "Well")));
-	ck_assert_uint_eq(json_array_size(json_object_get(got, "Checks")), 8);
+	ck_assert_uint_eq(json_array_size(json_object_get(got, "Checks")), 9);
 	json_decref(got);
 	ck_assert_int_eq(call("status x"), 2);
 	ck_assert_int_eq(call("status --stale"), 2);
@@ -363,7 +364,7 @@ START_TEST(status_not_well)
 		    "keyring   not well  on the way to encryption: 1 at \"accept\", 1 at \"send\". clusterctl keyring encrypt\n" },
 		{ MEMBERS, 200, "[" MEMBER("n1", 1, "1", "send") "]", "encryption: 1 at \"send\". clusterctl keyring encrypt\n" },
 		{ WAN, 200, "[{\"Name\":\"s.d2\",\"Status\":4,\"Tags\":{\"dc\":\"d2\"}},{\"Name\":\"s.d1\",\"Status\":4,\"Tags\":{\"dc\":\"d1\"}}]",
-		    "members   not well  s.d2: failed. Start it; if it is gone for good: clusterctl force-leave s.d2\nversions" },
+		    "members   not well  s.d2: failed. Start it; if it is gone for good: clusterctl force-leave s.d2\nidentity" },
 		{ ASIDE, 500, "No cluster leader", "leader    unknown   No cluster leader. Ask on a server; clusterctl members shows them\n" },
 		{ ASIDE, 500, "No cluster leader", "keyring   unknown   not reported by any server. See leader\n" },
 		{ ASIDE, 429, "{\"Servers\":[" SERVER("n1", true, true, false, "") "," SERVER("n2", true, false, false, "gossip reports it failed") "],"
