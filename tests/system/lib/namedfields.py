@@ -29,6 +29,7 @@ FIELDS = {
     ("catalog_deregister", "Node"): JUDGED,
     ("catalog_deregister", "ServiceID"): JUDGED,
     ("catalog_deregister", "CheckID"): JUDGED,
+    ("catalog_deregister", "ID"): "a condition: of the node that is named, and judged, nothing goes unless it has this id",
     ("service", "ID"): JUDGED,
     ("service", "Service"): JUDGED,
     ("service_proxy", "DestinationServiceName"): JUDGED,
