@@ -13,6 +13,7 @@
 
 #define LOOK_S 1.			/* between looks at the silence of a process */
 #define ASK_AFTER MONO_S(3)
+#define TELL_AFTER MONO_S(5)		/* in status: it was asked at the latest a second before, and is slow */
 #define PATIENCE MONO_S(7)		/* with a look more, an end, a start: within 10 s */
 #define GAP MONO_S(3)			/* between looks: then it was the daemon that stood still */
 #define END_GRACE MONO_S(5)		/* for a process whose channel was closed, to end by itself */
@@ -384,7 +385,7 @@ helper_state(const struct helper *h, char *dst)
 		    mono_before(now, h->restart_at) ? (double)mono_sub(h->restart_at, now).ns / 1e9 : 0.);
 	else if (h->now->pid == 0 && h->ended)
 		snprintf(dst, HELPER_STATE_BYTES, "starting: the one before %s %lld s ago", reason(h->why), since);
-	else if (silent.ns > ASK_AFTER.ns + GAP.ns / 3)
+	else if (silent.ns > TELL_AFTER.ns)
 		snprintf(dst, HELPER_STATE_BYTES, "process %llu has not answered for %lld s",
 		    (unsigned long long)h->now->pid, (long long)(silent.ns / 1000000000));
 	else if (h->ended && mono_before(now, mono_add(h->ended_at, HELPER_STEADY)))
