@@ -195,7 +195,7 @@ def test_force_leave_stays_away():
         lost.start()
         c.introduce(lost)
         in_catalog(leader, lost)
-        assert "member '%s' has a new node id, deregistering" % lost.name in leader.log()
+        assert "member '%s' does not live, and its name is another node's now, deregistering" % lost.name in leader.log()
 
 
 def in_catalog(asked, node):
