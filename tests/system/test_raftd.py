@@ -637,13 +637,14 @@ def test_hostile_peer():
         term = n1.info()["term"]
         hello = [1, "00000000-1111-4222-8333-444444444444", "evil", "00000000-1111-4222-8333-555555555555",
                  "00000000-1111-4222-8333-666666666666", 1, "dc1", c.net + ".250:8300", 8300]
+        marks = [1, 1, 1, 0, False, 0, 0, 0, 0, False]      # of its disk, and of ours as it saw that
         attempts = [
             lambda s: s.sendall(struct.pack("<IHHQ", 0xFFFFFFFF, MSG.RAFT, 0, 0)),
             lambda s: s.sendall(os.urandom(4096)),
             lambda s: s.sendall(frame(MSG.RAFT, b"\x00" * 64)),                     # before hello
             lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack(hello[:5]))),
             lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack(hello)) + frame(MSG.RAFT, os.urandom(200))),
-            lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack([2] + hello[1:] + [0, 3, 1, "newer"]))),
+            lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack([2] + hello[1:] + [0, 3, 1] + marks + ["newer"]))),
         ]
         for attempt in attempts:
             with socket.create_connection((c.net + ".1", 8300), timeout=60) as s:
@@ -740,7 +741,7 @@ def test_entry_of_a_newer_version():
         tool = [os.path.join(BUILD, "tests", "system", "newer_entry"), os.path.join(n1.dir, "data", "raftd", "log")]
         index = int(subprocess.check_output(tool + ["append"]))
         sentence = ("stopping: log entry %d was written by a newer version of raftd (operation 999, which needs version 200 of "
-                    "the state machine; this raftd has version 7): start the newer version here, and it goes on from there"
+                    "the state machine; this raftd has version 9): start the newer version here, and it goes on from there"
                     % index)
         for times in (1, 2):
             n1.start_only()
