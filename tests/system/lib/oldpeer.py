@@ -2,6 +2,8 @@
 version of its state machine.
 
 Links in clear only (a cluster without keys)."""
+import os
+
 import tvframe
 from raftcluster import OP
 from relay import Relay
@@ -60,8 +62,13 @@ def started_with_old(cluster, fields=FEATURES):
     """Starts a cluster whose last server looks older to the others and does not lead: (relay, that server, leader)."""
     old = cluster.nodes[-1]
     old.advertise = "%s.%d" % (cluster.net, 103)
-    # An older leader would write other entries than this one does: it is never the first to stand for election.
+    # An older leader would write other entries than this one does: it neither forms the cluster, which the server with the
+    # lowest id does, nor is it the first to stand for election.
     old.configure(**dict(cluster.options, election_timeout="8s"))
+    data = os.path.join(old.dir, "data")
+    os.makedirs(data, exist_ok=True)
+    with open(os.path.join(data, "node-id"), "w") as f:
+        f.write("ffffffff-ffff-4fff-bfff-ffffffffffff\n")
     relay = OldPeer(old.advertise, old.ip, cluster.port, fields)
     cluster.start_all()
     leader = cluster.wait_leader()
