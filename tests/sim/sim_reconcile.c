@@ -543,12 +543,13 @@ calm(struct world *w)
 	exchange(w);
 }
 
+/* By its id; or by its spelling, where an archive's entry has none. */
 static bool
 is_in(const struct world *w, int name, int id)
 {
 	const struct entry *e = &w->cat[name / 2];
 
-	return e->known && e->name == name && e->id == id && e->passing;
+	return e->known && e->name == name && (e->id == id || (e->id == NOBODY && e->member)) && e->passing;
 }
 
 /* Is there a member that lives and is in the catalog, with its name or id? */
@@ -653,7 +654,7 @@ int
 main(int argc, char **argv)
 {
 	/* These failed once: entries without an id, of nodes that were registered or restored. */
-	static const uint64_t once[] = { 131, 188, 271, 843, 2005, 3802 };
+	static const uint64_t once[] = { 131, 188, 271, 843, 2005, 3044, 3802 };
 	uint64_t first = 1, count = 100;
 	struct tally t = { 0 };
 	unsigned members = 0;
