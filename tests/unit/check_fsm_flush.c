@@ -455,6 +455,7 @@ set_until_held(unsigned seed)
 	unsigned n = 0;
 
 	while (!fsm_held(k.f)) {
+		arena_reset(&k.a);		/* where the flushing thread is slow, these are many */
 		set((seed + n) * 7 % KEYS);
 		n++;
 	}
