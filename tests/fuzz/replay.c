@@ -6,7 +6,7 @@
  *
  * Without arguments it replays tests/fuzz/corpus/X of the source tree, X from its own name.  Each input is
  * given as it is, cut at every length (short ones), and with MUTATIONS seeded changes (default 200): the
- * same bytes on every machine.  Inputs lie in memory of exactly their size, so that sanitizers see each
+ * same bytes on every machine.  Of a target whose runs take milliseconds (it defines fuzz_share) a share of these.  Inputs lie in memory of exactly their size, so that sanitizers see each
  * byte read too far.  Exit 1 when there was nothing to replay.
  */
 #include <dirent.h>
@@ -25,9 +25,11 @@
 #define MUTATIONS_DEFAULT 200
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+extern const unsigned fuzz_share __attribute__((weak));	/* one of so many runs; a fuzzer reaches the others */
 
 struct replay {
 	unsigned mutations;
+	unsigned share;
 	unsigned long files, runs;
 };
 
@@ -99,11 +101,11 @@ replay_bytes(struct replay *r, const char *name, const uint8_t *bytes, size_t le
 		abort();
 	snprintf(current, sizeof(current), "crash in %s, as it is\n", name);
 	run(r, bytes, len);
-	for (size_t n = 0; n < len && len <= CUT_BYTES_MAX; n++) {
+	for (size_t n = 0; n < len && len <= CUT_BYTES_MAX; n += r->share) {
 		snprintf(current, sizeof(current), "crash in %s, cut to %zu bytes\n", name, n);
 		run(r, bytes, n);
 	}
-	for (unsigned m = 0; m < r->mutations; m++) {
+	for (unsigned m = 0; m < r->mutations; m += r->share) {
 		snprintf(current, sizeof(current), "crash in %s, mutation %u\n", name, m);
 		rng_seed(&rng, m);
 		memcpy(work, bytes, len);
@@ -181,7 +183,7 @@ replay_own_corpus(struct replay *r, const char *program)
 int
 main(int argc, char **argv)
 {
-	struct replay r = { .mutations = MUTATIONS_DEFAULT };
+	struct replay r = { .mutations = MUTATIONS_DEFAULT, .share = &fuzz_share != NULL ? fuzz_share : 1 };
 	int opt, rc = 0;
 
 	while ((opt = getopt(argc, argv, "m:")) != -1) {

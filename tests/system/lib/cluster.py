@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import pwd
+import resource
 import shutil
 import signal
 import socket
@@ -469,6 +470,11 @@ class Writer(threading.Thread):
         return have
 
 
+def processor_time():
+    """Seconds that this test and what it started and waited for have used."""
+    return sum(t for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN) for t in resource.getrusage(who)[:2])
+
+
 def main(*tests):
     """Runs the given functions in order, prints one line for each, and the closing count.  Where that is allowed, with a network
     of its own: whoever else runs the same test, left a daemon behind or shows the demo, has other addresses and ports."""
@@ -484,11 +490,12 @@ def main(*tests):
     for t in tests:
         if names and t.__name__ not in names:
             continue
-        start = time.monotonic()
+        start, used = time.monotonic(), processor_time()
         try:
             t()
             passed += 1
-            print("ok   %s (%.1f s)" % (t.__name__, time.monotonic() - start), flush=True)
+            print("ok   %s (%.1f s, %.1f of a processor)" % (t.__name__, time.monotonic() - start, processor_time() - used),
+                  flush=True)
         except SystemExit as e:
             if e.code != 77:
                 raise
