@@ -551,12 +551,14 @@ registry_update(struct entry *e, struct span status, struct span output)
 	output = capped_output(e, output, &text);
 	enum tv_err err = text.failed || !registry_get(e, &rec) ? TV_ENOMEM : TV_OK;
 	bool same_status = err == TV_OK && span_eq(status, rec.check.Status);
+	e->said = e->said || (err == TV_OK && rec.check.Output.len > 0);
 	if (err == TV_OK && !(same_status && span_eq(output, rec.check.Output))) {
 		rec.check.Status = status;
 		rec.check.Output = output;
 		if ((err = entry_store(e, &rec)) == TV_OK) {
 			entry_unsaved(e, UNSAVED_STATE);
-			sync_changed(e, same_status);
+			sync_changed(e, same_status && e->said);	/* the first one tells why it is critical */
+			e->said = e->said || output.len > 0;
 			registry_at(r, &r->save_at, SAVE_DELAY);
 		}
 	}

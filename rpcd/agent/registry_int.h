@@ -71,6 +71,7 @@ struct entry {
 	bool sent_definition;		/* the push under way has the definition that is here now */
 	bool sent_critical;		/* by the push under way */
 	bool told_critical;		/* the catalog has it as critical, or does not have it */
+	bool said;			/* a check: it has had an output */
 	bool withdrawn;			/* of a service: see withdraw() */
 	enum refusal refusal;		/* of the newest push */
 	bool refusal_told;		/* in the log, since the agent's token was another one */

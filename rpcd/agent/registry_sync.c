@@ -392,17 +392,18 @@ sync_all(struct registry *r, bool output)
 /* -- comparing -- */
 
 /*
- * Does the catalog's record say the same as ours?  Output may differ until its time has come; tags that others set
- * there are taken over where the service allows it.
+ * Does the catalog's record say the same as ours?  An output that differs, *late, may do so until its time has come, after
+ * a restart too; tags that others set there are taken over where the service allows it.
  */
 static bool
-same(struct entry *e, struct local_record *there)
+same(struct entry *e, struct local_record *there, bool *late)
 {
 	struct buf packed = BUF_INIT(ARGS_BYTES_MAX);
 	struct local_record own;
 	bool eq, known = registry_get(e, &own);
 
-	if (known && e->dirty == DIRTY_OUTPUT)
+	*late = known && e->kind == ENTRY_CHECK && !span_eq(there->check.Output, own.check.Output);
+	if (*late)
 		there->check.Output = own.check.Output;
 	entry_pack(e->registry, there, &packed);
 	eq = span_eq(buf_span(&packed), e->rec);
@@ -440,7 +441,7 @@ same_definition(struct entry *e, const struct local_record *there)
 static void
 compare_one(struct registry *r, struct local_record *there)
 {
-	bool check = there->kind == ENTRY_CHECK;
+	bool late, check = there->kind == ENTRY_CHECK;
 	struct span id = check ? there->check.CheckID : there->service.ID;
 	struct entry *e = entry_find(r, there->kind, id);
 
@@ -455,14 +456,18 @@ compare_one(struct registry *r, struct local_record *there)
 	e->withdrawn = false;
 	/* Of this node it may be removed by the agent, whoever registered it. */
 	e->accepted = e->accepted || e->removed || !check || same_definition(e, there);
-	if (e->removed || !same(e, there)) {
+	if (e->removed || !same(e, there, &late)) {
 		r->stats.differences += e->dirty == CLEAN || e->removed;
 		e->dirty = DIRTY;
 		return;
 	}
 	e->refusal = REFUSED_NOT;
-	if (e->dirty == DIRTY)
+	if (!late) {
 		e->dirty = CLEAN;
+	} else if (e->dirty != DIRTY_OUTPUT) {
+		e->dirty = DIRTY_OUTPUT;
+		registry_at(r, &r->output_at, r->conf.update_interval);
+	}
 }
 
 /* Whose entry is it? */

@@ -710,6 +710,8 @@ START_TEST(counted)
 	struct catalog_read args;
 
 	synced();
+	ck_assert_int_eq(update("c1", "passing", "some"), TV_OK);
+	registered(TV_OK);
 	registry_stats(table, &s);
 	uint64_t comparisons = s.comparisons, pushes = s.pushes;
 	ck_assert_int_eq(update("c1", "passing", "more"), TV_OK);
@@ -908,6 +910,11 @@ START_TEST(output_waits)
 	struct check old = check("c1", "web1", "passing");
 
 	synced();
+	ck_assert_int_eq(update("c1", "passing", "zero"), TV_OK);	/* the first one does not wait */
+	registered(TV_OK);
+	ck_assert(span_eqs(reg.Check.Output, "zero"));
+	old.Output = span_str("zero");
+	saves = 0;
 	ck_assert_int_eq(update("c1", "passing", "one"), TV_OK);
 	ck_assert_int_eq(update("c1", "passing", "two"), TV_OK);
 	compare((struct service[]){ service("web1", "a") }, 1, &old, 1);
@@ -928,6 +935,20 @@ START_TEST(output_waits)
 	ck_assert_int_eq(update("c1", "warning", "three"), TV_OK);
 	ck_assert_int_eq(update("c1", "warning", "four"), TV_OK);
 	registered(TV_OK);
+	registered(TV_OK);
+	ck_assert(span_eqs(reg.Check.Output, "four"));
+	/* where the catalog has another one, as behind a restart, it waits too */
+	struct check other = check("c1", "web1", "warning");
+	other.Output = span_str("three");
+	compare((struct service[]){ service("web1", "a") }, 1, &other, 1);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 0);
+	struct mono begin = clock_now;
+	while (open_calls(OP_CATALOG_REGISTER) == 0) {
+		pass(MONO_S(1));
+		ck_assert_int_le(mono_sub(clock_now, begin).ns, MONO_S(301).ns);
+		if (open_calls(OP_CATALOG_NODE) > 0)
+			compare((struct service[]){ service("web1", "a") }, 1, &other, 1);
+	}
 	registered(TV_OK);
 	ck_assert(span_eqs(reg.Check.Output, "four"));
 }
