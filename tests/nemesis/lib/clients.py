@@ -20,7 +20,7 @@ GROUPS, KEYS = 4, 3         # in each window; keys in each group
 PREFIX = "nemesis/"
 PATIENCE = (0.7, 2.0, 6.0)  # seconds that a client waits for an answer: some give up early, so that outcomes are unknown
 # Words of refusals that promise that nothing was done.
-NOTHING_DONE = ("No cluster leader", "disk full")
+NOTHING_DONE = ("No cluster leader", "disk full", "Permission denied", "ACL not found")
 
 
 class Window:
@@ -34,6 +34,8 @@ class Window:
         self.shown = []         # (path, index, content, who): any read at all, also stale ones
         self.versions = {}      # (key, ModifyIndex) -> value
         self.wrong = []         # what was found wrong at once
+        self.rights = []        # with access control: (group, op, token) of those of unknown outcome
+        self.writers = {}       # the same: value -> (token, start)
 
     def version(self, key, index, value, who):
         if self.versions.setdefault((key, index), value) != value:
@@ -42,7 +44,49 @@ class Window:
 
     @staticmethod
     def prefix(number, group):
-        return "%s%06d/%d/" % (PREFIX, number, group)
+        return "%s%d/%06d/" % (PREFIX, group, number)
+
+
+class Everybody:
+    """No access control: whoever asks may have it.  guarded.Guard is the other one."""
+
+    def pick(self, rng, group, level):
+        """The token for a request."""
+        return None
+
+    def headers(self, token):
+        return {}
+
+    def mark(self, token):
+        """The end of each value that is written with it."""
+        return ""
+
+    def tried(self, window, group, token, op, who):
+        """A write is about to be asked for."""
+
+    def wrote(self, window, group, token, op, got):
+        """What came of it."""
+
+    def read(self, window, group, token, got, found, stale):
+        """Is this answer all that is there?  found: (key, ModifyIndex, value)."""
+        return True
+
+    def more(self, client):
+        """Anything else that clients do; true when it did it."""
+        return False
+
+
+class Got:
+    """What came of a request; status None where no answer came."""
+
+    def __init__(self, who, start, end=None, status=None, headers=None, body=b""):
+        self.who, self.start, self.end, self.status, self.body = who, start, end, status, body
+        self.headers = headers or {}
+        self.index = int(self.headers.get("X-Consul-Index", 0))
+
+    @property
+    def text(self):
+        return self.body.decode("utf-8", "replace")
 
 
 class History:
@@ -118,8 +162,9 @@ class Client(threading.Thread):
     """One request at a time over kept connections, mostly to one node: so those at nodes that are well go on while the
     others wait."""
 
-    def __init__(self, number, nodes, history, pause, seed):
+    def __init__(self, number, nodes, history, pause, seed, guard=None):
         super().__init__(daemon=True)
+        self.guard = guard or Everybody()
         self.number, self.nodes, self.history, self.pause = number, nodes, history, pause
         self.random = random.Random("%d/%d" % (seed, number))
         self.home = nodes[number % len(nodes)]
@@ -128,11 +173,13 @@ class Client(threading.Thread):
         self.halt = threading.Event()
         self.broken = None
 
-    def ask(self, method, path, body=None, more=0.0):
-        """(who, start, end, status, index, body); status None where no answer came."""
+    def ask(self, method, path, body=None, more=0.0, token=None, before=None):
+        """before: is told who asks, just before."""
         node = self.home if self.random.random() < 0.8 else self.random.choice(self.nodes)
         who = "%d@%s" % (self.number, node.name)
         start = time.monotonic()
+        if before:
+            before(who, start)
         c = self.conns.get(node.name)
         if c is None:
             c = self.conns[node.name] = http.client.HTTPConnection(node.addr, 8500)
@@ -140,27 +187,29 @@ class Client(threading.Thread):
         if c.sock:
             c.sock.settimeout(c.timeout)
         try:
-            c.request(method, "/v1/kv/" + path, body=body)
+            c.request(method, "/v1/" + path, body=body, headers=self.guard.headers(token))
             r = c.getresponse()
             data = r.read()
-            return who, start, time.monotonic(), r.status, int(r.headers.get("X-Consul-Index", 0)), data
+            return Got(who, start, time.monotonic(), r.status, dict(r.getheaders()), data)
         except (OSError, http.client.HTTPException):
             c.close()
             self.halt.wait(0.02)         # a node that is down refuses at once: do not spin on it
-            return who, start, None, None, 0, b""
+            return Got(who, start)
 
     def read(self, window, group, tail, mode, wait=None):
         """One key of the group (tail), or all of it ('').  mode: '' or 'consistent', 'stale'.  Returns the index."""
         path = window.prefix(window.number, group) + tail
         query = "&".join(filter(None, ("" if tail else "recurse", mode, wait)))
-        who, start, end, status, index, body = self.ask("GET", path + ("?" + query if query else ""),
-                                                        more=2.5 if wait else 0.0)
-        if status not in (200, 404):
-            if status is not None:
-                self.history.refuse(status, body.decode("utf-8", "replace"))
-            return 0
+        token = self.guard.pick(self.random, group, "read")
+        got = self.ask("GET", "kv/" + path + ("?" + query if query else ""), more=2.5 if wait else 0.0, token=token)
+        who, start, end, index = got.who, got.start, got.end, got.index
+        if got.status not in (200, 404, None):
+            self.history.refuse(got.status, got.text)
         found = [(e["Key"], e["ModifyIndex"], base64.b64decode(e["Value"] or "").decode())
-                 for e in (json.loads(body) if status == 200 else [])]
+                 for e in (json.loads(got.body) if got.status == 200 else [])]
+        whole = got.status is None or self.guard.read(window, group, token, got, found, mode == "stale")
+        if got.status not in (200, 404) or not whole:
+            return 0
         self.history.saw(window, path, start, end, index, found, who, mode != "stale")
         if mode == "stale":
             return index
@@ -185,24 +234,26 @@ class Client(threading.Thread):
         self.count += 1
         prefix = window.prefix(window.number, group)
         key = "" if kind == "clear" else prefix + "abc"[self.random.randrange(KEYS)]
-        new = None if kind in ("delete", "clear") else "%d-%d" % (self.number, self.count)
+        token = self.guard.pick(self.random, group, "write")
+        new = None if kind in ("delete", "clear") else "%d-%d%s" % (self.number, self.count, self.guard.mark(token))
         expect, modified = self.known.get(key, (None, 0))
-        if kind == "clear":
-            answer = self.ask("DELETE", prefix + "?recurse")
-        elif kind == "delete":
-            answer = self.ask("DELETE", key)
+        op = Op(kind, 0, arg=new, expect=expect, key=key)
+
+        def before(who, start):
+            op.who, op.start = who, start
+            self.guard.tried(window, group, token, op, who)
+        if kind in ("clear", "delete"):
+            got = self.ask("DELETE", "kv/" + (key or prefix + "?recurse"), token=token, before=before)
         else:
-            answer = self.ask("PUT", key + ("?cas=%d" % modified if kind == "cas" else ""), new)
-        who, start, end, status, _, body = answer
-        op = Op(kind, start, arg=new, expect=expect, who=who, key=key)
-        if status == 200:
-            assert body in (b"true", b"false"), repr(body)
-            op.end, op.result = end, body == b"true"
+            got = self.ask("PUT", "kv/" + key + ("?cas=%d" % modified if kind == "cas" else ""), new, token=token, before=before)
+        if got.status == 200:
+            assert got.body in (b"true", b"false"), repr(got.body)
+            op.end, op.result = got.end, got.body == b"true"
             assert kind == "cas" or op.result, "%s answered false" % kind
-        elif status is not None:         # an error may have taken effect all the same, unless it says otherwise
-            text = body.decode("utf-8", "replace")
-            self.history.refuse(status, text)
-            if any(words in text for words in NOTHING_DONE):
+        self.guard.wrote(window, group, token, op, got)
+        if got.status not in (200, None):        # an error may have taken effect all the same, unless it says otherwise
+            self.history.refuse(got.status, got.text)
+            if any(words in got.text for words in NOTHING_DONE):
                 if new is not None:
                     self.history.fail(window, group, new)
                 return
@@ -228,7 +279,7 @@ class Client(threading.Thread):
                 now = self.history.now()
                 old = now > 0 and self.random.random() < 0.08
                 window = self.history.enter(self.number, now - 1 if old else now)
-                if window:
+                if window and not self.guard.more(self):
                     self.one(window, self.random.randrange(GROUPS), old)
                 self.history.leave(self.number)
                 if len(self.known) > 200:

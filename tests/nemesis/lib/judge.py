@@ -85,8 +85,9 @@ class Judge(threading.Thread):
     """Closes windows with a last read of each group, has them judged, and keeps what must last: the last read, and
     what of the unknown could still come."""
 
-    def __init__(self, history, report):
+    def __init__(self, history, report, guard=None):
         super().__init__(daemon=True)
+        self.guard = guard
         self.pool = concurrent.futures.ProcessPoolExecutor(1)
         self.pool.submit(os.getpid).result()        # started now: it shall have no threads and no pipes of ours
         self.history, self.nodes, self.report = history, [], report
@@ -120,6 +121,8 @@ class Judge(threading.Thread):
         self.open += self.history.closed()
         while self.open and not self.halt.is_set():
             window = self.open[0]
+            if self.guard and window.writers:
+                self.guard.sift(window)
             if not all(self.lasting.get(window.prefix(window.number, g)) or self.last_read(window, g)
                        for g in sorted(window.ops)):
                 break                    # nobody answers now: later

@@ -17,7 +17,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import clockfault  # noqa: E402
 import diskfault  # noqa: E402
 import ends  # noqa: E402
-from cluster import DAEMONS, Cluster  # noqa: E402
+from aclkit import ON, auth, bootstrap  # noqa: E402
+from cluster import DAEMONS, Cluster, rpcd_conf  # noqa: E402
 from hub import Hub  # noqa: E402
 from waiting import AGAIN, Timeout, wait_for  # noqa: E402
 
@@ -44,8 +45,10 @@ class Broken(Exception):
 
 
 class World:
-    def __init__(self, report):
-        self.report = report
+    token_ttl = 2.0         # seconds, with access control
+
+    def __init__(self, report, acl=False):
+        self.report, self.acl, self.ended = report, acl, {}
         self.hub = Hub(NET)
         self.cluster = Cluster(NET, prefix="nemesis-")
         self.lock = threading.RLock()
@@ -68,14 +71,34 @@ class World:
         env = dict(disk.env, **clock.env)
         env["LD_PRELOAD"] = diskfault.preload(diskfault.LIBRARY, clockfault.LIBRARY)
         node = self.cluster.add(name, last, server=server, wrap=port.wrap, env=env, retry_join=join,
-                                raftd=dict(RAFTD) if server else None)
+                                raftd=dict(RAFTD) if server else None, rpcd=self._rpcd(), **(ON if self.acl else {}))
         if server:
             subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755,size=" + DISK, name, node.data], check=True)
         return node
 
+    def _rpcd(self, **keys):
+        return dict({"audit.to": "file", "acl.token_ttl": "%ds" % self.token_ttl}, **keys) if self.acl else {}
+
+    def _manage(self):
+        """From here on who asks without a token of its own may do everything, and so may the agents."""
+        headers = auth(bootstrap(self.servers[0])["SecretID"])
+        secret = os.environ["TRIUMVIR_TOKEN"] = headers["X-Consul-Token"]
+
+        def asks(node, ask):
+            return lambda *args, **kw: ask(*args, **dict(kw, headers=dict(headers, **(kw.get("headers") or {}))))
+        for n in self.nodes:
+            n.http = asks(n, n.http)
+            n.write("rpcd.conf", rpcd_conf(n.addr, **self._rpcd(**{"acl.tokens.agent": secret})))
+            path = os.path.join(n.conf, "rpcd.conf")
+            shutil.chown(path, group="_rpcd")            # for a reload it has to read it, and nobody else may
+            os.chmod(path, 0o640)
+            wait_for("the agent's token", lambda n=n: n.put("/v1/agent/reload", unix=True).ok(200))
+
     def begin(self):
         for n in self.nodes:
             n.start()
+        if self.acl:
+            self._manage()
         self.cluster.formed(self.servers, 60)
         wait_for("the client node answers", lambda: (self.client.kv_get("nothing") is None,))
         self.keeper.start()
@@ -86,8 +109,17 @@ class World:
         with self.lock:
             which = [d for d in daemons or node.daemons]
             self.down.update((node.name, d) for d in which)
+            self.note_end(node, *which)
             node.signal(signal.SIGCONT, *which)
             node.kill(*which)
+
+    def note_end(self, node, *daemons):
+        for d in daemons:
+            self.ended.setdefault((node.name, d), []).append(time.monotonic())
+
+    def ended_within(self, node, daemon, at, seconds):
+        """Was it killed so soon after that?"""
+        return any(0 <= end - at <= seconds for end in self.ended.get((node.name, daemon), ()))
 
     def stop(self, node, *daemons):
         """Orderly; whoever does not end within 30 s is a finding."""
@@ -138,6 +170,7 @@ class World:
     def _died(self, node, daemon, excused):
         process = node.procs[daemon]
         status = process.returncode
+        self.note_end(node, daemon)
         if daemon == "raftd" and excused and status == 1:
             self.deaths += 1
             process.may_end(1)
@@ -230,8 +263,10 @@ class World:
 
     def same_state(self):
         """All servers hold the same, by stale reads; and what they say of their logs fits together."""
+        paths = ["kv/?recurse&"] + (["acl/tokens?", "acl/policies?", "acl/roles?", "session/list?"] if self.acl else [])
+
         def states():
-            return [n.get("/v1/kv/?recurse&stale", timeout=60).ok(200, 404).body for n in self.servers]
+            return [[n.get("/v1/" + p + "stale", timeout=60).ok(200, 404).body for p in paths] for n in self.servers]
 
         def agree():
             first, *rest = states()
@@ -239,7 +274,7 @@ class World:
         try:
             wait_for("the same state on all servers", agree, 30)
         except Timeout as e:
-            self.report("state", "%s: %s" % (e, [hash(s) for s in states()]))
+            self.report("state", "%s: %s" % (e, [list(map(hash, s)) for s in states()]))
         stats = {}
 
         def one_term():                  # an election may be under way
