@@ -198,7 +198,7 @@ collect(void *ctx, const struct gossip_server *g)
 		memcpy(s->name, p->hello.name, sizeof(s->name));
 	}
 	s->tombstoned = c->m->d->fsm != NULL && fsm_server_tombstoned(c->m->d->fsm, span_str(g->uuid));
-	s->held = is_held(c->m, g->uuid, g->status);
+	s->held = is_held(c->m, g->uuid, g->status) || gossip_id_is_clients(c->m->d->gossip, g);
 	c->count++;
 }
 

@@ -91,6 +91,24 @@ gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out
 	return found;
 }
 
+bool
+gossip_id_is_clients(struct gossip *g, const struct gossip_server *s)
+{
+	const struct member_slot *own = member_table_find(g->table, span_str(s->name));
+
+	if (own == NULL || (!own->refused && !own->dirty))
+		return false;
+	for (size_t i = 0; i < g->table->count; i++) {
+		const struct member_slot *e = &g->table->slots[i];
+
+		if (!e->gone && (e->m->status == MEMBER_ALIVE || e->m->status == MEMBER_LEAVING) &&
+		    span_eqs(member_tag(e->m, "role"), "client") && span_eqs(member_tag(e->m, "dc"), g->d->cluster.datacenter) &&
+		    span_eq_nocase(member_tag(e->m, "id"), span_str(s->uuid)))
+			return true;
+	}
+	return false;
+}
+
 uint32_t
 gossip_count(const struct gossip *g)
 {

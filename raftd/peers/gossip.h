@@ -54,6 +54,11 @@ enum daemon_state gossip_daemon_lasting(const struct gossip *g);
 void gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_server *s), void *ctx);
 /* One that lives, if there is one: a server that was renamed is known by its former name for a while, as failed. */
 bool gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out);
+/*
+ * Has a client of ours that lives the id of this server, and does the catalog keep the server out for it, or has not looked yet?
+ * Then it is a copy, and gets no seat.
+ */
+bool gossip_id_is_clients(struct gossip *g, const struct gossip_server *s);
 /* Members in the table, reaped ones too. */
 uint32_t gossip_count(const struct gossip *g);
 /*

@@ -224,6 +224,11 @@ def client_and_server():
         held.unharmed()
         kept.unharmed()
         assert {"thief", "n4"}.isdisjoint(names(leader))
+        assert set(peers(leader)) == {id_of(s) for s in servers}, "a copy of a client has a seat"
+        # It gets one when the client is gone.
+        cla.kill()
+        wait_for("n4 is in the catalog", lambda: catalog(leader, "n4") == (id_of(n4), n4.addr, ["consul"]), 90)
+        wait_for("and has a seat", lambda: peers(leader).get(id_of(n4)) == "n4")
 
 
 def peers(at):

@@ -17,7 +17,7 @@ struct policy_server {			/* a server that gossip or a link knows */
 	uint8_t status;			/* enum member_status */
 	bool forced;			/* left by force-leave after it had failed */
 	bool tombstoned;		/* removed for good */
-	bool held;			/* was just removed and has not gone yet: not to be added again */
+	bool held;			/* not to be added: was just removed and has not gone yet, or has a living client's id */
 };
 
 struct policy_input {
