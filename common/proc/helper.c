@@ -346,6 +346,17 @@ helper_replace(struct helper *h)
 	plan_start(h, 0.);
 }
 
+bool
+helper_setup(struct helper *h)
+{
+	bool serves = h->next->chan == NULL && !h->replace;
+	struct chan *c = serves ? h->now->chan : h->next->chan;
+
+	if (c != NULL)			/* else one that is started later gets it */
+		h->conf.setup(h->conf.ctx, c);
+	return serves && c != NULL;
+}
+
 void
 helper_hurry(struct helper *h)
 {

@@ -71,6 +71,11 @@ enum tv_err helper_start(struct helper *h);
  * has read its setup.  No death, no pause.  Without a process that serves: as helper_hurry().
  */
 void helper_replace(struct helper *h);
+/*
+ * The setup became another one that a process takes in place: it is sent to the newest process, which is the one that is to
+ * take over, if there is one.  Returns whether the one that serves got it.
+ */
+bool helper_setup(struct helper *h);
 /* Ends a pause: the reason why the process ended may be gone, as after a reload. */
 void helper_hurry(struct helper *h);
 /* The channel of the process that serves; NULL: there is none. */

@@ -178,22 +178,19 @@ dns_process_reload(struct dns_process *p, int log_level)
 {
 	struct arena a = ARENA_INIT(SETUP_BYTES_MAX);
 	struct msg_dns_setup setup;
-	struct chan *c = p == NULL ? NULL : helper_chan(p->helper);
 
 	if (p == NULL)
 		return;
 	p->conf.log_level = log_level;
 	helper_monitor_log(p->conf.monitor, log_level);		/* of those that it starts */
 	helper_hurry(p->helper);
-	if (c == NULL)
+	if (helper_chan(p->helper) == NULL)
 		return;
 	dns_conf_setup(p->conf.conf, p->conf.datacenter, &a, &setup);
-	if (other_recursors(p, setup.recursors)) {
+	if (other_recursors(p, setup.recursors))
 		helper_replace(p->helper);	/* its walls were built for those that there were */
-	} else {
+	else if (helper_setup(p->helper))
 		dns_lookups_unfollow_all(p->lookups);	/* it keeps nothing beyond a setup either */
-		on_setup(p, c);
-	}
 	arena_done(&a);
 }
 

@@ -174,6 +174,27 @@ say_ready(int fd)
 	say(fd, MSG_PING, FRAME_REPLY, 1, &empty_schema, NULL);
 }
 
+/* Setups that came to a process that has begun, and nothing else. */
+static unsigned
+taken(int fd)
+{
+	uint8_t bytes[256];
+	struct frame f;
+	unsigned n = 0;
+	ssize_t left;
+
+	turn();
+	left = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	for (const uint8_t *p = bytes; left > 0; n++) {
+		long used = frame_read(span_of(p, (size_t)left), MSG_SMALL, &f);
+
+		ck_assert(used > 0 && f.type == MSG_CHECK_SETUP);
+		p += used;
+		left -= used;
+	}
+	return n;
+}
+
 static bool
 is_closed(int fd)
 {
@@ -336,6 +357,29 @@ START_TEST(replaced_while_replaced)
 }
 END_TEST
 
+/* What a process takes in place goes to the newest one: the old one, which serves on, may not be able to take it. */
+START_TEST(setup_again)
+{
+	open_helper(false, 3600);
+	ck_assert(!helper_setup(helper));	/* none is there: it gets the setup when it starts */
+	int old = served();
+	ck_assert(helper_setup(helper));
+	ck_assert_uint_eq(taken(old), 1);
+	helper_replace(helper);
+	ck_assert(!helper_setup(helper));	/* the new one is not there yet */
+	int new = wait_process();
+	expect_beginning(new);
+	ck_assert(!helper_setup(helper));
+	ck_assert(taken(new) == 1 && taken(old) == 0);
+	say_ready(new);
+	ck_assert(helper_setup(helper));
+	ck_assert_uint_eq(taken(new), 1);
+	close(old);
+	close(new);
+	close_helper();
+}
+END_TEST
+
 /* The new one dies, or speaks before it is asked: the old one goes on, and another new one is tried. */
 START_TEST(new_one_that_dies)
 {
@@ -458,6 +502,7 @@ main(void)
 	tcase_add_test(t, nonsense);
 	tcase_add_test(t, replaced);
 	tcase_add_test(t, replaced_while_replaced);
+	tcase_add_test(t, setup_again);
 	tcase_add_test(t, new_one_that_dies);
 	tcase_add_test(t, old_one_that_dies);
 	tcase_add_test(t, replaced_while_dead);
