@@ -387,14 +387,15 @@ class Cluster:
         return wait_for("a leader", find, timeout)
 
     def formed(self, nodes=None, timeout=PATIENCE):
-        """Waits until there is a leader and every server is a voter."""
+        """Waits until there is a leader, every server is a voter, and the clients that were started answer."""
         nodes = [n for n in (nodes or self.nodes.values()) if n.server]
+        clients = [n for n in self.nodes.values() if not n.server and n.running("rpcd")]
 
         def whole():
             servers = nodes[0].get("/v1/operator/raft/configuration").json()["Servers"]
             return len(servers) == len(nodes) and all(s["Voter"] for s in servers) and any(s["Leader"] for s in servers)
         wait_for("%d voters" % len(nodes), whole, timeout)
-        for n in nodes:
+        for n in nodes + clients:
             n.up(timeout)
         return self.leader(nodes, timeout)
 
