@@ -88,13 +88,13 @@ class Holder:
         assert self.at.get("/v1/kv/lock/" + self.node.name, headers=self.headers).json()[0].get("Session") == self.session, "the lock is lost"
 
 
-def let_passes_go_by(leader, count=3):
+def let_passes_go_by(leader, count=3, since=0):
     """Whole comparisons with gossip, in which nothing may be deregistered."""
     def comparisons():
         return int(leader.stats("raftd")["catalog_passes"])
     begin = comparisons()
     wait_for("%d passes" % count, lambda: comparisons() >= begin + count)
-    assert "deregistering" not in leader.log("raftd"), leader.log("raftd")
+    assert "deregistering" not in leader.log("raftd")[since:], leader.log("raftd")
 
 
 def cloned_id():
@@ -229,6 +229,45 @@ def client_and_server():
         cla.kill()
         wait_for("n4 is in the catalog", lambda: catalog(leader, "n4") == (id_of(n4), n4.addr, ["consul"]), 90)
         wait_for("and has a seat", lambda: peers(leader).get(id_of(n4)) == "n4")
+        liar(c, leader, server, held)
+        swapped_ids(c, leader, server)
+
+
+def swapped_ids(c, leader, server):
+    """An archive in which two servers have each other's id: both are themselves again, and nobody's seat is touched."""
+    was, ids = peers(leader), {n.name: id_of(n) for n in (leader, server)}
+    archive = os.path.join(c.dir, "swapped")
+    with Cluster(NET + ".8") as other:
+        one = other.servers(1, prefix="other")[0]
+        other.formed([one])
+        for n, of in ((leader, server), (server, leader)):
+            one.put("/v1/catalog/register", {"Node": n.name, "ID": id_of(of), "Address": n.addr, "Check": {
+                "CheckID": "serfHealth", "Name": "Serf Health Status", "Status": "passing"}}).ok()
+        one.ctl("snapshot", "save", archive)
+    leader.ctl("snapshot", "restore", "--yes", archive)
+    for n in (leader, server):
+        wait_for("%s is itself" % n.name, lambda n=n: (catalog(leader, n.name) or ("",))[:2] == (ids[n.name], n.addr), 90)
+    wait_for("the other cluster's node is gone", lambda: "other1" not in names(leader))
+    assert peers(leader) == was and {n.name: id_of(n) for n in (leader, server)} == ids
+
+
+def liar(c, leader, server, held):
+    """Who has gossip's key alone says to be this server: no link proves that, so nothing changes for it."""
+    was, told = peers(leader), len(leader.log("raftd"))
+    late = c.add("liar", 13, raftd=dict(SOON, bootstrap_expect=3), retry_join=[leader.addr])
+    own = os.path.join(c.dir, "own-keys")
+    os.mkdir(own, 0o700)
+    late.ctl("keygen", own)
+    late.set_common(server_key=own + "/server.key", server_pub=own + "/server.pub")
+    clone(server, late)
+    late.start()
+    wait_for("it is a member", lambda: leader.members().get("liar") == ALIVE)
+    logs(leader, "raftd", "liar (%s) is kept out" % late.addr)
+    let_passes_go_by(leader, since=told)
+    held.unharmed()
+    assert peers(leader) == was and "liar" not in names(leader)
+    leader.kv_put("after", b"x")
+
 
 
 def peers(at):
@@ -288,6 +327,13 @@ def two_datacenters():
             logs(n, "rpcd", "the same node id", one.addr, two.addr)
         held.unharmed()
         assert names(two) == ["m1"] and catalog(two, "m1")[0] == id_of(two)
+        # A name that differs by case is taken in this pool as well.
+        three = c.add("N1", 3, dc="DC1", raftd=dict(SOON, bootstrap_expect=1), retry_join_wan=[one.addr]).start()
+        three.may_end("gossipd", 0, 1)
+        logs(one, "gossipd", "our own name n1.dc1 ", "as N1.DC1: names are compared without case")
+        for n in (one, two):
+            assert n.members(wan=True) == {"n1.dc1": ALIVE, "m1.dc2": ALIVE}
+        assert one.running("gossipd")
 
 
 main(cloned_id, name_by_case, no_token_no_place, one_image, client_and_server, in_peace, two_datacenters)

@@ -131,7 +131,10 @@ class Guard(Everybody):
                 by = window.writers.get(value)
             if by:                                       # else the judge tells that nobody wrote it
                 writers.append(by[1])
-                self.finding(rights.done(by[0], scope, by[1], got.end))
+                text = rights.done(by[0], scope, by[1], got.end)
+                if text:
+                    window.writers.pop(value, None)      # it is told once
+                    self.finding("%s; %s showed it" % (text, got.who))
         if hidden and not stale:
             self.counts["hidden"] += 1
             self.finding(rights.denied(token, scope, READ, got.start, got.end))
