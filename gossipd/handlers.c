@@ -221,6 +221,7 @@ on_info(void *ctx, struct buf *b)
 static const struct server_row rows[] = {
 	{ MSG_GOSSIP_WATCH, on_watch, false },
 	{ MSG_GOSSIP_JOIN, handlers_on_join, false },
+	{ MSG_GOSSIP_RESOLVE, handlers_on_resolve, false },
 	{ MSG_GOSSIP_LEAVE, on_leave, false },
 	{ MSG_GOSSIP_FORCE_LEAVE, on_force_leave, false },
 	{ MSG_GOSSIP_TAGS, on_tags, false },
@@ -264,6 +265,7 @@ on_close(void *ctx, void *conn, enum tv_err why)
 	while ((p = handlers_unpend(c->h, c, UINT64_MAX)) != NULL)
 		free(p);
 	handlers_join_gone(c);
+	handlers_resolve_gone(c);
 	handlers_events_gone(c);
 	handlers_keys_gone(c);
 }
@@ -295,6 +297,7 @@ handlers_free(struct handlers *h)
 		return;
 	server_stop(&h->server);
 	handlers_join_done(h);
+	handlers_resolve_done(h);
 	handlers_events_done(h);
 	handlers_keys_done(h);
 	free(h);

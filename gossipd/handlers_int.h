@@ -1,7 +1,7 @@
 /*
  * Inside of gossipd.sock, shared by the families of questions: handlers.c (members, leaves), handlers_join.c,
- * handlers_event.c, handlers_coord.c, handlers_key.c.  A family is rows in the table of handlers.c and a file of its
- * own.
+ * handlers_resolve.c, handlers_event.c, handlers_coord.c, handlers_key.c.  A family is rows in the table of handlers.c
+ * and a file of its own.
  */
 #ifndef TV_GOSSIPD_HANDLERS_INT_H
 #define TV_GOSSIPD_HANDLERS_INT_H
@@ -38,6 +38,7 @@ struct handlers {
 	struct server server;		/* its connections are struct client */
 	struct pending *pending;
 	struct handlers_lookup *lookups;	/* handlers_join.c */
+	struct resolve_ask *resolves;	/* handlers_resolve.c */
 	uint64_t tokens;
 	struct keyring_ask *keyasks;	/* handlers_key.c */
 };
@@ -61,12 +62,16 @@ void handlers_keys_done(struct handlers *h);
 void handlers_join_gone(struct client *c);
 void handlers_join_done(struct handlers *h);
 
+/* handlers_resolve.c: the same. */
+void handlers_resolve_gone(struct client *c);
+void handlers_resolve_done(struct handlers *h);
+
 /* handlers_event.c: false without memory; the queries of one that has gone end unheard; forgets all. */
 bool handlers_events_init(struct handlers *h);
 void handlers_events_gone(struct client *c);
 void handlers_events_done(struct handlers *h);
 
-server_fn handlers_on_join, handlers_on_keyring, handlers_coords, handlers_on_events, handlers_on_fire,
-    handlers_on_query, handlers_on_respond;
+server_fn handlers_on_join, handlers_on_resolve, handlers_on_keyring, handlers_coords, handlers_on_events,
+    handlers_on_fire, handlers_on_query, handlers_on_respond;
 
 #endif

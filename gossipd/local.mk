@@ -44,7 +44,7 @@ gossipd_libgossipshell_a_SOURCES = \
 	gossipd/keyquery.c gossipd/keyquery.h gossipd/handlers_key.c \
 	gossipd/log_notices.c gossipd/log_notices.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
 	gossipd/info.c gossipd/info.h gossipd/handlers.c gossipd/handlers.h gossipd/handlers_int.h gossipd/handlers_coord.c \
-	gossipd/handlers_event.c gossipd/handlers_join.c \
+	gossipd/handlers_event.c gossipd/handlers_join.c gossipd/handlers_resolve.c \
 	gossipd/engine.c gossipd/engine.h gossipd/resolver.c gossipd/resolver.h gossipd/retry.c gossipd/retry.h
 
 sbin_PROGRAMS += gossipd/gossipd

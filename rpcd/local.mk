@@ -115,7 +115,7 @@ rpcd_librpcagent_a_SOURCES = \
 	rpcd/agent/dns_conf.c rpcd/agent/dns_conf.h rpcd/agent/dns_lookups.c rpcd/agent/dns_lookups.h \
 	rpcd/agent/dns_explain.c rpcd/agent/dns_explain.h \
 	rpcd/agent/dns_reply.c rpcd/agent/dns_reply.h \
-	rpcd/agent/dns_process.c rpcd/agent/dns_process.h \
+	rpcd/agent/dns_process.c rpcd/agent/dns_process.h rpcd/agent/recursors.c rpcd/agent/recursors.h \
 	rpcd/agent/check_process.c rpcd/agent/check_process.h \
 	rpcd/agent/registry_loop.c rpcd/agent/registry_loop.h rpcd/agent/registry_file.h \
 	rpcd/agent/registry_journal.c rpcd/agent/registry_journal.h

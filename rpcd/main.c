@@ -493,8 +493,9 @@ start_dns(struct rpcd *p)
 		return true;
 	p->dns = dns_process_new(&(struct dns_process_conf){
 		.loop = p->loop, .monitor = p->dns_monitor, .route = p->route, .failovers = &p->failovers,
-		.cache = p->cache, .members = p->members, .conf = &p->conf, .datacenter = p->cluster.datacenter,
-		.node_name = p->cluster.node_name, .token = default_token(p), .log_level = rpcd_log_level(p),
+		.cache = p->cache, .members = p->members, .gossip = members_daemon(p->members), .conf = &p->conf,
+		.datacenter = p->cluster.datacenter, .node_name = p->cluster.node_name, .token = default_token(p),
+		.log_level = rpcd_log_level(p),
 		.lost = dns_lost,
 	});
 	return p->dns != NULL;

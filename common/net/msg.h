@@ -113,6 +113,11 @@
 	 * It has FRAME_REPLY and id 0, so that who does not know it ignores it. */ \
 	M(38, LINK_RETIRED, "8400", "who was dialled", 0, NONE, MSG_SMALL, REC(empty)) \
 	\
+	/* One target; `place` of the answer is 0.  Only to a gossipd whose HELLO says our own build. */ \
+	M(39, GOSSIP_RESOLVE, "gossipd.sock", "rpcd", MSG_TEXT, REC(msg_resolve), MSG_TEXT, ANSWER_AND(msg_resolved)) \
+	/* The list of recursors is another one, and nothing else is: what is kept stays. */ \
+	M(47, DNS_RECURSORS, "rpcd: dns", "rpcd", MSG_SMALL, REC(msg_dns_recursors), 0, NONE) \
+	\
 	/* Between rpcd and the process that runs its checks, both of one build: there is no HELLO.  The first \
 	 * frame, and again after a reload. */ \
 	M(48, CHECK_SETUP, "rpcd: check", "rpcd", MSG_SMALL, REC(msg_check_setup), 0, NONE) \

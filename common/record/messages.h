@@ -78,7 +78,9 @@ RECORD(msg_dns_setup,
 	(U64, equal_answers),		/* in a second, to one network; 0: not limited */
 	(BOOL, keep),			/* facts may be kept, as far as rpcd says that it goes on telling of them */
 	(U64, keep_bytes), (U64, use_ms),	/* in all; between two MSG_DNS_USE */
-	(U64, log_level))		/* enum log_level */
+	(U64, log_level),		/* enum log_level */
+	(BOOL, recursor_names))		/* recursors may become others: the walls are to let any address be asked */
+RECORD(msg_dns_recursors, (STRS, recursors))	/* as in msg_dns_setup */
 RECORD(msg_dns_ask,
 	(U64, kind),			/* enum dns_kind */
 	(STR, name), (STR, tag), (BOOL, tagged), (STR, datacenter), (STR, source),

@@ -11,14 +11,15 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/conf/target.h"
 #include "common/net/chan.h"
 #include "common/text/duration.h"
 #include "rpcd/agent/dns_conf.h"
 #include "rpcd/agent/dns_process.h"
+#include "rpcd/agent/recursors.h"
 #include "rpcd/dns/dname.h"
 #include "rpcd/dns/launch.h"
 
-#define DNS_PORT 53
 #define NS_PER_S 1000000000
 #define USE_MS_MAX 30000
 #define IN_USE_LONGEST MONO_S(5)
@@ -124,33 +125,17 @@ dns_sockets_close(struct dns_sockets *s)
 
 /* -- values -- */
 
-/* "192.0.2.1", "192.0.2.1:53", "2001:db8::1", "[2001:db8::1]:53" as "ADDRESS PORT". */
+/* An address as "ADDRESS PORT", what is resolved later as it is written.  False: it is none of these, and why not. */
 static bool
-print_recursor(const char *text, char *out, size_t cap)
+print_recursor(const char *text, char *out, size_t cap, char *why)
 {
-	struct in6_addr any;
-	char ip[64];
-	unsigned port = DNS_PORT;
-	const char *rest = strchr(text, ']'), *end = text + strlen(text);
+	struct dial_target t;
 
-	if (inet_pton(AF_INET6, text, &any) == 1)
-		rest = end;
-	else if (text[0] == '[' && rest != NULL)
-		text++;
-	else if ((rest = strchr(text, ':')) == NULL)
-		rest = end;
-	if (!span_copy(span_of(text, (size_t)(rest - text)), ip, sizeof(ip)) ||
-	    (inet_pton(AF_INET, ip, &any) != 1 && inet_pton(AF_INET6, ip, &any) != 1))
+	if (target_parse(span_str(text), RECURSOR_PORT, &t, why) != TV_OK)
 		return false;
-	rest += *rest == ']';
-	if (*rest != '\0') {
-		char *stop;
-
-		port = *rest == ':' && rest[1] >= '0' && rest[1] <= '9' ? (unsigned)strtoul(rest + 1, &stop, 10) : 0;
-		if (port == 0 || port > 65535 || *stop != '\0')
-			return false;
-	}
-	return out == NULL || snprintf(out, cap, "%s %u", ip, port) < (int)cap;
+	if (t.kind != TARGET_ADDRESS)
+		return snprintf(out, cap, "%s", text) < (int)cap;
+	return snprintf(out, cap, "%s %u", t.ip, t.port) < (int)cap;
 }
 
 static bool
@@ -196,6 +181,8 @@ enum tv_err
 dns_conf_check(const struct rpcd_conf *c, const char *datacenter, char *errbuf, size_t cap)
 {
 	enum tv_err err = check_domain("domain", c->domain, datacenter, false, errbuf, cap);
+	char why[TARGET_WHY_BYTES];
+	struct dial_target t;
 	struct in6_addr any;
 
 	if (err == TV_OK && c->alt_domain != NULL)
@@ -214,14 +201,12 @@ dns_conf_check(const struct rpcd_conf *c, const char *datacenter, char *errbuf, 
 		return TV_EINVAL;
 	}
 	for (size_t i = 0; i < c->recursors.count; i++)
-		if (!print_recursor(c->recursors.items[i], NULL, 0)) {
-			snprintf(errbuf, cap, "recursors: \"%s\" is not an IP address (write 192.0.2.1, "
-			    "\"192.0.2.1:53\" or "
-			    "\"[2001:db8::1]:53\")", c->recursors.items[i]);
+		if (target_parse(span_str(c->recursors.items[i]), RECURSOR_PORT, &t, why) != TV_OK) {
+			snprintf(errbuf, cap, "recursors: %s", why);
 			return TV_EINVAL;
 		}
-	if (c->recursors.count > 16) {
-		snprintf(errbuf, cap, "recursors: more than 16");
+	if (c->recursors.count > RECURSORS_MAX) {
+		snprintf(errbuf, cap, "recursors: more than %d", RECURSORS_MAX);
 		return TV_EINVAL;
 	}
 	for (size_t i = 0; i < c->recursion_from.count; i++)
@@ -288,12 +273,12 @@ static struct span_list
 recursor_texts(struct arena *a, const struct conf_list *from)
 {
 	struct span_list l = { arena_array(a, from->count, sizeof(struct span)), 0, true };
-	char text[80];
+	char text[TARGET_PATH_BYTES_MAX + 16];
 
 	for (size_t i = 0; i < from->count && l.v != NULL; i++) {
 		uint32_t k = 0;
 
-		if (!print_recursor(from->items[i], text, sizeof(text)))
+		if (!print_recursor(from->items[i], text, sizeof(text), NULL))
 			continue;
 		while (k < l.n && !span_eqs(l.v[k], text))
 			k++;
@@ -322,6 +307,6 @@ dns_conf_setup(const struct rpcd_conf *c, const char *datacenter, struct arena *
 		.recursion_from = texts(a, &c->recursion_from), .conns_max = c->dns_max_conns,
 		.conns_source_max = c->dns_max_conns_per_client, .equal_answers = c->dns_equal_answers,
 		.keep = c->dns_use_cache && c->dns_allow_stale, .keep_bytes = c->cache_bytes_max / 2,
-		.use_ms = use_ms(c->cache_ttl),
+		.use_ms = use_ms(c->cache_ttl), .recursor_names = recursors_are_named(&c->recursors),
 	};
 }

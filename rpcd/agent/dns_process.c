@@ -1,12 +1,14 @@
 /* The process "rpcd: dns", see dns_process.h. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/net/msg.h"
 #include "common/proc/helper_monitor.h"
 #include "rpcd/agent/dns_conf.h"
 #include "rpcd/agent/dns_process.h"
+#include "rpcd/agent/recursors.h"
 #include "rpcd/dns/answer.h"
 
 #define TAG "dns"
@@ -18,7 +20,7 @@
 #define RESTART_MAX_S 30.
 #define WROTE_EACH MONO_MS(50)		/* a tenth of DNS_WRITTEN_TIME */
 #define SETUP_BYTES_MAX (4u << 20)
-#define RECURSORS_BYTES_MAX 4096
+#define LIST_BYTES_MAX (RECURSORS_MAX * 8192)
 #define PROGRAM "rpcd-dns"
 #define TITLE "rpcd: dns"
 #define USER "_dns"
@@ -28,7 +30,9 @@ struct dns_process {
 	struct helper *helper;
 	struct dns_lookups *lookups;
 	struct mono wrote_next;
-	struct buf recursors;		/* for which the newest process was started, a line each */
+	struct recursors *recursors;
+	struct buf list;		/* as configured when the newest process was started, a line each */
+	unsigned ports[RECURSORS_MAX + 1], port_count;	/* that its walls let be dialled */
 	struct msg_dns_stats served;
 };
 
@@ -37,7 +41,7 @@ struct dns_process {
 static bool
 other_recursors(const struct dns_process *p, struct span_list now)
 {
-	struct span left = buf_span(&p->recursors);
+	struct span left = buf_span(&p->list);
 
 	for (uint32_t i = 0; i < now.n; i++) {
 		size_t n = now.v[i].len;
@@ -49,6 +53,25 @@ other_recursors(const struct dns_process *p, struct span_list now)
 	return left.len > 0;
 }
 
+static unsigned
+port_of(struct span recursor)
+{
+	char text[RECURSOR_TEXT_BYTES], *blank;
+
+	if (!span_copy(recursor, text, sizeof(text)) || (blank = strchr(text, ' ')) == NULL)
+		return 0;
+	return (unsigned)strtoul(blank + 1, NULL, 10);
+}
+
+static bool
+has_port(const struct dns_process *p, unsigned port)
+{
+	for (unsigned i = 0; i < p->port_count; i++)
+		if (p->ports[i] == port)
+			return true;
+	return false;
+}
+
 static void
 on_setup(void *ctx, struct chan *c)
 {
@@ -58,12 +81,41 @@ on_setup(void *ctx, struct chan *c)
 
 	dns_conf_setup(p->conf.conf, p->conf.datacenter, &a, &setup);
 	setup.log_level = (uint64_t)p->conf.log_level;
-	buf_reset(&p->recursors);
+	buf_reset(&p->list);
 	for (uint32_t i = 0; i < setup.recursors.n; i++) {
-		buf_putspan(&p->recursors, setup.recursors.v[i]);
-		buf_u8(&p->recursors, '\n');
+		buf_putspan(&p->list, setup.recursors.v[i]);
+		buf_u8(&p->list, '\n');
 	}
+	setup.recursors = recursors_now(p->recursors, &a);
+	p->port_count = 0;
+	if (setup.recursor_names)
+		p->ports[p->port_count++] = RECURSOR_PORT;
+	for (uint32_t i = 0; i < setup.recursors.n; i++)
+		if (!has_port(p, port_of(setup.recursors.v[i])))
+			p->ports[p->port_count++] = port_of(setup.recursors.v[i]);
 	(void)chan_send_record(c, MSG_DNS_SETUP, 0, &msg_dns_setup_schema, &setup);	/* else it closes */
+	arena_done(&a);
+}
+
+/*
+ * Told after each round, also when they are as before: a process that was about to take over has an older list.  What
+ * its walls do not let it dial takes another process.
+ */
+static void
+on_resolved(void *ctx)
+{
+	struct dns_process *p = ctx;
+	struct arena a = ARENA_INIT(SETUP_BYTES_MAX);
+	struct msg_dns_recursors m = { recursors_now(p->recursors, &a) };
+	struct chan *c = helper_chan(p->helper);
+	bool fits = true;
+
+	for (uint32_t i = 0; i < m.recursors.n; i++)
+		fits = fits && has_port(p, port_of(m.recursors.v[i]));
+	if (c != NULL && !fits)
+		helper_replace(p->helper);
+	else if (c != NULL)
+		(void)chan_send_record(c, MSG_DNS_RECURSORS, 0, &msg_dns_recursors_schema, &m);
 	arena_done(&a);
 }
 
@@ -115,16 +167,27 @@ take_use(struct dns_process *p, struct span body)
 }
 
 static enum tv_err
+take_stats(struct dns_process *p, struct span body)
+{
+	uint64_t failed = p->served.forwarded_failed;
+	enum tv_err err;
+
+	p->served = (struct msg_dns_stats){ 0 };
+	err = msg_read(&msg_dns_stats_schema, body, NULL, &p->served);
+	if (p->served.forwarded_failed > failed)
+		recursors_failed(p->recursors);
+	return err;
+}
+
+static enum tv_err
 on_frame(void *ctx, const struct frame *f)
 {
 	struct dns_process *p = ctx;
 	struct msg_dns_ask ask = { 0 };
 	enum tv_err err;
 
-	if (f->type == MSG_DNS_STATS) {
-		p->served = (struct msg_dns_stats){ 0 };
-		return msg_read(&msg_dns_stats_schema, f->body, NULL, &p->served);
-	}
+	if (f->type == MSG_DNS_STATS)
+		return take_stats(p, f->body);
 	if (f->type == MSG_DNS_USE)
 		return take_use(p, f->body);
 	if (f->type != MSG_DNS_ASK || (f->flags & FRAME_REPLY) != 0)
@@ -184,6 +247,7 @@ dns_process_reload(struct dns_process *p, int log_level)
 	p->conf.log_level = log_level;
 	helper_monitor_log(p->conf.monitor, log_level);		/* of those that it starts */
 	helper_hurry(p->helper);
+	recursors_reload(p->recursors);
 	if (helper_chan(p->helper) == NULL)
 		return;
 	dns_conf_setup(p->conf.conf, p->conf.datacenter, &a, &setup);
@@ -237,7 +301,9 @@ dns_process_new(const struct dns_process_conf *conf)
 	if (p == NULL)
 		return NULL;
 	p->conf = *conf;
-	p->recursors = BUF_INIT(RECURSORS_BYTES_MAX);
+	p->list = BUF_INIT(LIST_BYTES_MAX);
+	p->recursors = recursors_new(&(struct recursors_conf){ .loop = conf->loop, .gossip = conf->gossip,
+		.list = &conf->conf->recursors, .resolved = on_resolved, .ctx = p });
 	p->helper = helper_new(&(struct helper_conf){
 		.loop = conf->loop, .monitor = conf->monitor, .name = TITLE, .tag = TAG, .body_max = MSG_TEXT,
 		.out_max = OUT_BYTES_MAX, .restart_min_s = RESTART_MIN_S, .restart_max_s = RESTART_MAX_S,
@@ -249,7 +315,7 @@ dns_process_new(const struct dns_process_conf *conf)
 		.node_name = conf->node_name, .token = conf->token, .calls_max = LOOKUPS_MAX,
 		.follows_max = FOLLOWS_MAX, .news = send_news,
 	}, send_found, p);
-	if (p->helper == NULL || p->lookups == NULL) {
+	if (p->helper == NULL || p->lookups == NULL || p->recursors == NULL) {
 		dns_process_free(p);
 		return NULL;
 	}
@@ -265,6 +331,7 @@ dns_process_free(struct dns_process *p)
 	if (p->lookups != NULL)
 		dns_lookups_free(p->lookups);
 	helper_free(p->helper);
-	buf_done(&p->recursors);
+	recursors_free(p->recursors);
+	buf_done(&p->list);
 	free(p);
 }

@@ -1,6 +1,7 @@
 /*
  * The process "rpcd: dns" as rpcd sees it: it is told what to serve, asks for what it needs, and is started again when
- * it dies or stands still (common/proc/helper.h).  Other recursors need other walls: a new process takes over.
+ * it dies or stands still (common/proc/helper.h).  Other recursors in the configuration need other walls: a new process
+ * takes over.
  */
 #ifndef TV_RPCD_AGENT_DNS_PROCESS_H
 #define TV_RPCD_AGENT_DNS_PROCESS_H
@@ -44,6 +45,7 @@ struct dns_process_conf {
 	struct failovers *failovers;	/* borrowed */
 	struct cache *cache;		/* borrowed */
 	const struct members *members;	/* borrowed */
+	struct daemon_client *gossip;	/* borrowed: resolves the names of recursors */
 	const struct rpcd_conf *conf;	/* borrowed */
 	const char *datacenter, *node_name;	/* own; borrowed */
 	struct token_source token;	/* who uses another one calls dns_process_reload() */

@@ -141,7 +141,7 @@ put_meaning(struct buf *out, const struct dns_report *r, struct arena *a)
 	}
 }
 
-/* "192.0.2.1 port 53, 192.0.2.2 port 53" */
+/* "192.0.2.1 port 53, dns.example.com" */
 static struct span
 recursors(const struct dns_report *r, struct arena *a)
 {
@@ -149,11 +149,13 @@ recursors(const struct dns_report *r, struct arena *a)
 
 	for (uint32_t i = 0; i < r->setup->recursors.n; i++) {
 		struct span one = r->setup->recursors.v[i];
-		const uint8_t *blank = memchr(one.p, ' ', one.len);
+		bool file = span_starts(one, span_str("file:"));
+		const uint8_t *blank = file ? NULL : memchr(one.p, ' ', one.len);
 		size_t address = blank == NULL ? one.len : (size_t)(blank - one.p);
 
-		all = arena_printf(a, "%.*s%s%.*s port%.*s", S(all), i > 0 ? ", " : "", (int)address,
-		    (const char *)one.p, (int)(one.len - address), (const char *)one.p + address);
+		all = arena_printf(a, "%.*s%s%.*s%s%.*s", S(all), i > 0 ? ", " : "", (int)address,
+		    (const char *)one.p, blank == NULL ? "" : " port", (int)(one.len - address),
+		    (const char *)one.p + address);
 	}
 	return all;
 }
@@ -317,7 +319,7 @@ reason(const struct dns_report *r, const struct dns_judged *j, const struct dns_
 		return arena_printf(a, "it has no address for type %s",
 		    dns_type_text(r->question->type, type, sizeof(type)));
 	case DNS_WHY_UNWRITABLE:
-		return span_str("the name of its node, or its address, cannot be written as a name of DNS");
+		return span_str("its address, a host name, cannot be written as a name of DNS");
 	case DNS_WHY_SAME:
 		return span_str("its record is that of another instance, which stands for both");
 	case DNS_WHY_HOST_NAME:

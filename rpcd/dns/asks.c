@@ -619,9 +619,9 @@ forward(struct server *s, struct ask *a, const struct client *c, const struct dn
 
 	dname_lower(&lowered);
 	reverse = dns_place_of(&s->zone, &lowered, &labels) == DNS_PLACE_REVERSE;
-	if (s->recursor_count == 0 && reverse)
+	if (!s->zone.recursors && reverse)
 		fail(s, c, q, DNS_RA, DNS_SERVFAIL);
-	else if (s->recursor_count == 0 || !setup_may_recurse(s, &c->from))
+	else if (!s->zone.recursors || !setup_may_recurse(s, &c->from))
 		fail(s, c, q, 0, DNS_REFUSED);
 	else if ((a->forward = upstream_ask(s, a->msg, c->udp == NULL, forwarded, a)) != NULL)
 		return true;

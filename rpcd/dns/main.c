@@ -47,10 +47,10 @@ on_report(struct ev_loop *loop, ev_timer *w, int events)
 static enum tv_err
 walls(const struct server *s, char *errbuf, size_t cap)
 {
-	struct sandbox_policy policy = { .inet = s->recursor_count > 0 };
+	struct sandbox_policy policy = { .inet = s->dialled_count > 0 };
 
-	for (unsigned i = 0; i < s->recursor_count; i++)
-		sandbox_port(&policy, ntohs(s->recursors[i].v4.sin_port));
+	for (unsigned i = 0; i < s->dialled_count; i++)
+		sandbox_port(&policy, s->dialled[i]);
 	return sandbox_enter(&policy, s->best_effort, errbuf, cap);
 }
 
@@ -59,7 +59,6 @@ begin(struct server *s)
 {
 	char errbuf[512] = "no memory";
 
-	setup_own_addresses(s);
 	if (!upstream_open(s, errbuf, sizeof(errbuf)) || walls(s, errbuf, sizeof(errbuf)) != TV_OK) {
 		log_err(TAG, "%s", errbuf);
 		return TV_ESYS;
@@ -97,6 +96,8 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	(void)c;
 	if (f->type == MSG_DNS_SETUP)
 		return take_setup(s, f->body);
+	if (f->type == MSG_DNS_RECURSORS && s->started)
+		return setup_take_recursors(s, f->body);
 	if (f->type == MSG_DNS_ASK && (f->flags & FRAME_REPLY) != 0 && s->started)
 		return asks_found(s, f->id, f->body);
 	if (f->type == MSG_DNS_FACT && s->started)
@@ -142,6 +143,7 @@ main(int argc, char **argv)
 	    !take_sockets(s.udp_fds, &s.udp_count, args.first[0], &next) ||
 	    !take_sockets(s.tcp_fds, &s.tcp_count, args.first[1], &next))
 		return 2;
+	setup_own_addresses(&s);
 	s.log_dest = args.log_dest;
 	s.best_effort = args.best_effort;
 	(void)descriptors_raise();

@@ -22,7 +22,6 @@
 #define ASKS_MAX 8192			/* questions under way */
 #define LOOKS_MAX 4096			/* look-ups under way */
 #define ARENA_BYTES_MAX (32u << 20)	/* of one answer being made, and of what one look-up found */
-#define RECURSORS_MAX 16
 #define NETS_MAX 256
 
 union address {
@@ -88,6 +87,13 @@ struct server {
 	struct dns_zone zone;
 	union address recursors[RECURSORS_MAX];
 	unsigned recursor_count;
+	union address told[RECURSORS_MAX];	/* that rpcd named, with those that cannot be asked */
+	unsigned told_count;
+	uint16_t dialled[RECURSORS_MAX + 1];	/* ports that the walls let be dialled */
+	unsigned dialled_count;
+	bool families[2];		/* of recursors that may be asked: IPv4, IPv6 */
+	union address listens[DNS_SOCKETS_MAX];	/* ours */
+	unsigned listens_count;
 	struct net recursion_from[NETS_MAX], own[NETS_MAX];
 	unsigned recursion_count, own_count;
 
@@ -120,9 +126,11 @@ struct server {
 };
 
 /* -- setup.c -- */
-/* Takes over what rpcd says.  TV_EINVAL: other recursors than at the start; the walls of this process are for those. */
+/* Takes over what rpcd says.  TV_EINVAL: recursors that the walls of this process, if it has any, are not for. */
 enum tv_err setup_take(struct server *s, struct span body);
-/* Before the walls: the addresses of this host. */
+/* The recursors alone, as MSG_DNS_RECURSORS has them. */
+enum tv_err setup_take_recursors(struct server *s, struct span body);
+/* Before the walls: the addresses of this host, and those that we listen on. */
 void setup_own_addresses(struct server *s);
 /* Loopback, or one of this host's own. */
 bool setup_is_own(const struct server *s, const union address *a);

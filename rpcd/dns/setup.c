@@ -11,6 +11,8 @@
 #include "rpcd/dns/server.h"
 
 #define TAG "dns"
+#define NAMESERVER_PORT 53
+#define RECURSORS_MEMORY (64u << 10)
 
 socklen_t
 address_len(const union address *a)
@@ -91,8 +93,8 @@ setup_may_recurse(const struct server *s, const union address *a)
 	return setup_is_own(s, a) || within_any(s->recursion_from, s->recursion_count, a);
 }
 
-void
-setup_own_addresses(struct server *s)
+static void
+own_of_interfaces(struct server *s)
 {
 	struct ifaddrs *all;
 
@@ -113,6 +115,19 @@ setup_own_addresses(struct server *s)
 		s->own_count++;
 	}
 	freeifaddrs(all);
+}
+
+void
+setup_own_addresses(struct server *s)
+{
+	own_of_interfaces(s);
+	for (unsigned i = 0; i < s->udp_count; i++) {
+		union address *a = &s->listens[s->listens_count];
+		socklen_t len = sizeof(*a);
+
+		if (getsockname(s->udp_fds[i], &a->any, &len) == 0)
+			s->listens_count++;
+	}
 }
 
 /* -- the message -- */
@@ -147,21 +162,122 @@ read_net(struct span text, struct net *out)
 	return out->len > 0 && out->bits <= out->len * 8;
 }
 
+/* Whoever asks us would go in circles. */
 static bool
-same_recursors(const union address *a, unsigned n, const union address *b, unsigned m)
+is_ourselves(const struct server *s, const union address *a)
 {
-	for (unsigned i = 0; i < n && n == m; i++)
-		if (!address_same(&a[i], &b[i]))
-			return false;
-	return n == m;
+	for (unsigned i = 0; i < s->listens_count; i++) {
+		const union address *l = &s->listens[i];
+		bool all = l->any.sa_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&l->v6.sin6_addr) :
+		    l->v4.sin_addr.s_addr == htonl(INADDR_ANY);
+
+		/* sin_port and sin6_port are in the same place. */
+		if (address_same(a, l) || (all && a->any.sa_family == l->any.sa_family &&
+		    a->v4.sin_port == l->v4.sin_port && setup_is_own(s, a)))
+			return true;
+	}
+	return false;
+}
+
+static bool
+may_dial(const struct server *s, const union address *a)
+{
+	for (unsigned i = 0; i < s->dialled_count; i++)
+		if (s->dialled[i] == ntohs(a->v4.sin_port))
+			return s->families[a->any.sa_family == AF_INET6];
+	return false;
+}
+
+static void
+open_for(struct server *s, uint16_t port)
+{
+	for (unsigned i = 0; i < s->dialled_count; i++)
+		if (s->dialled[i] == port)
+			return;
+	s->dialled[s->dialled_count++] = port;
+}
+
+static bool
+as_told_before(struct server *s, const union address *told, unsigned count)
+{
+	bool same = count == s->told_count;
+
+	for (unsigned i = 0; i < count && same; i++)
+		same = address_same(&told[i], &s->told[i]);
+	memcpy(s->told, told, count * sizeof(*told));
+	s->told_count = count;
+	return same;
+}
+
+/* Is it one that can be asked? */
+static bool
+is_askable(const struct server *s, const union address *a)
+{
+	char text[DNS_ADDRESS_TEXT_MAX];
+
+	/* No socket of that family is to be had here: what a name leads to may have others. */
+	if (s->started && s->conf.recursor_names && !s->families[a->any.sa_family == AF_INET6])
+		return false;
+	if (!is_ourselves(s, a))
+		return true;
+	address_text(a, text);
+	log_warn(TAG, "recursors: %s port %u is this node's own DNS: not asked", text, ntohs(a->v4.sin_port));
+	return false;
+}
+
+static enum tv_err
+take_recursors(struct server *s, const struct span_list *texts)
+{
+	union address told[RECURSORS_MAX];
+	unsigned count = 0;
+
+	for (; count < texts->n && count < RECURSORS_MAX; count++)
+		if (!read_recursor(texts->v[count], &told[count]))
+			return TV_EFORMAT;
+	if (as_told_before(s, told, count))
+		return TV_OK;
+	s->recursor_count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		if (!is_askable(s, &told[i]))
+			continue;
+		/* The walls were built for those that there were, or that there may be. */
+		if (s->started && !may_dial(s, &told[i]))
+			return TV_EINVAL;
+		s->recursors[s->recursor_count++] = told[i];
+	}
+	return TV_OK;
+}
+
+enum tv_err
+setup_take_recursors(struct server *s, struct span body)
+{
+	struct arena a = ARENA_INIT(RECURSORS_MEMORY);
+	struct msg_dns_recursors m = { .recursors.n = 0 };
+	enum tv_err err = msg_read(&msg_dns_recursors_schema, body, &a, &m);
+
+	if (err == TV_OK && s->conf.recursor_names)	/* else a setup says it */
+		err = take_recursors(s, &m.recursors);
+	arena_done(&a);
+	return err;
+}
+
+/* What the walls are to let be asked. */
+static void
+plan_walls(struct server *s)
+{
+	s->families[0] = s->families[1] = s->conf.recursor_names;
+	if (s->conf.recursor_names)
+		open_for(s, NAMESERVER_PORT);
+	for (unsigned i = 0; i < s->recursor_count; i++) {
+		s->families[s->recursors[i].any.sa_family == AF_INET6] = true;
+		open_for(s, ntohs(s->recursors[i].v4.sin_port));
+	}
 }
 
 enum tv_err
 setup_take(struct server *s, struct span body)
 {
-	union address recursors[RECURSORS_MAX];
 	struct dns_zone z;
-	unsigned count = 0;
 
 	arena_reset(&s->conf_arena);
 	body = arena_copy(&s->conf_arena, body);
@@ -172,19 +288,15 @@ setup_take(struct server *s, struct span body)
 		return err;
 	if ((err = dns_zone_of_setup(c, &s->conf_arena, &z)) != TV_OK)
 		return err;
-	for (uint32_t i = 0; i < c->recursors.n && count < RECURSORS_MAX; i++)
-		if (!read_recursor(c->recursors.v[i], &recursors[count++]))
-			return TV_EFORMAT;
-	z.recursors = count > 0;
 	s->recursion_count = 0;
 	for (uint32_t i = 0; i < c->recursion_from.n && s->recursion_count < NETS_MAX; i++)
 		if (!read_net(c->recursion_from.v[i], &s->recursion_from[s->recursion_count++]))
 			return TV_EFORMAT;
-	/* The walls were built for those that there were. */
-	if (s->started && !same_recursors(recursors, count, s->recursors, s->recursor_count))
-		return TV_EINVAL;
-	memcpy(s->recursors, recursors, count * sizeof(recursors[0]));
-	s->recursor_count = count;
+	if ((err = take_recursors(s, &c->recursors)) != TV_OK)
+		return err;
+	if (!s->started)
+		plan_walls(s);
+	z.recursors = s->recursor_count > 0 || c->recursor_names;
 	s->zone = z;
 	return TV_OK;
 }

@@ -33,7 +33,7 @@ struct upstream_call {
 	void *ctx;
 	bool tcp, chained;
 	unsigned first, tried;		/* which recursor was first, how many had their turn */
-	const union address *to;
+	union address to;
 	struct port *port;
 	uint16_t id;
 	ev_timer timer;
@@ -159,7 +159,7 @@ on_port(struct ev_loop *loop, ev_io *w, int events)
 		if (n < DNS_HEADER_BYTES)
 			continue;
 		struct upstream_call *c = *chain_of(s, (uint16_t)(reply[0] << 8 | reply[1]));
-		while (c != NULL && (c->port != p || !address_same(&from, c->to) ||
+		while (c != NULL && (c->port != p || !address_same(&from, &c->to) ||
 		    !belongs(c, span_of(reply, (size_t)n))))
 			c = c->next;
 		if (c == NULL)
@@ -201,9 +201,9 @@ send_udp(struct upstream_call *c)
 
 	for (unsigned i = 0; i < u->count; i++) {
 		c->port = &u->ports[(start + i) % u->count];
-		if (c->port->family == c->to->any.sa_family)
-			return sendto(c->port->fd, c->msg + 2, c->original.len, MSG_DONTWAIT, &c->to->any,
-			    address_len(c->to)) == (ssize_t)c->original.len;
+		if (c->port->family == c->to.any.sa_family)
+			return sendto(c->port->fd, c->msg + 2, c->original.len, MSG_DONTWAIT, &c->to.any,
+			    address_len(&c->to)) == (ssize_t)c->original.len;
 	}
 	return false;
 }
@@ -259,8 +259,8 @@ send_tcp(struct upstream_call *c)
 {
 	c->sent = 0;
 	buf_reset(&c->in);
-	c->fd = socket(c->to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (c->fd < 0 || (connect(c->fd, &c->to->any, address_len(c->to)) != 0 && errno != EINPROGRESS))
+	c->fd = socket(c->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (c->fd < 0 || (connect(c->fd, &c->to.any, address_len(&c->to)) != 0 && errno != EINPROGRESS))
 		return false;
 	ev_io_set(&c->io, c->fd, EV_WRITE);
 	ev_io_start(c->server->loop, &c->io);
@@ -288,7 +288,7 @@ start_next(struct upstream_call *c)
 	while (c->tried < s->recursor_count) {
 		struct upstream_call **chain;
 
-		c->to = &s->recursors[(c->first + c->tried++) % s->recursor_count];
+		c->to = s->recursors[(c->first + c->tried++) % s->recursor_count];
 		randomise(c);
 		chain = chain_of(s, c->id);
 		c->next = *chain;
@@ -337,7 +337,7 @@ upstream_ask(struct server *s, struct span msg, bool tcp, upstream_done *done, v
 	c->msg = bytes + msg.len;
 	c->msg[0] = (uint8_t)(msg.len >> 8);
 	c->msg[1] = (uint8_t)msg.len;
-	c->first = s->conf.random_recursor ? randombytes_uniform(s->recursor_count) : 0;
+	c->first = s->conf.random_recursor && s->recursor_count > 0 ? randombytes_uniform(s->recursor_count) : 0;
 	ev_init(&c->timer, on_timeout);
 	ev_init(&c->io, on_stream);
 	c->timer.data = c->io.data = c;
@@ -372,15 +372,16 @@ open_port(struct server *s, int family)
 bool
 upstream_open(struct server *s, char *errbuf, size_t cap)
 {
-	bool need[2] = { false, false };
-
-	if (s->recursor_count == 0)
+	if (s->dialled_count == 0)
 		return true;
 	s->upstreams = calloc(1, sizeof(*s->upstreams));
-	for (unsigned i = 0; i < s->recursor_count; i++)
-		need[s->recursors[i].any.sa_family == AF_INET6] = true;
 	for (unsigned i = 0; i < POOL * 2 && s->upstreams != NULL; i++)
-		if (need[i % 2] && !open_port(s, i % 2 == 0 ? AF_INET : AF_INET6)) {
+		if (s->families[i % 2] && !open_port(s, i % 2 == 0 ? AF_INET : AF_INET6)) {
+			/* A machine without IPv6: what names lead to may have IPv4. */
+			if (i < 2 && s->conf.recursor_names && s->families[1 - i]) {
+				s->families[i] = false;
+				continue;
+			}
 			snprintf(errbuf, cap, "ports to ask the recursors from: %s", strerror(errno));
 			return false;
 		}

@@ -17,6 +17,7 @@ import nameserver  # noqa: E402
 import netns  # noqa: E402
 import unitwalls  # noqa: E402
 from cluster import BUILD, TOP, Cluster, main, skip  # noqa: E402
+from dnsask import NOERROR, SERVFAIL, ask, exchange, one_dns, question  # noqa: E402
 from gossipkit import ALIVE, TIMING, agree, info, join, statuses, up  # noqa: E402
 from inject import inside, missing  # noqa: E402
 from nameserver import NameServer, write  # noqa: E402
@@ -367,9 +368,67 @@ def test_without_the_program():
             assert list(statuses(g2)) == ["g2"]
 
 
+def test_recursors():
+    """Names of recursors: resolved again when they do not answer, an old answer outlives silence, a file that is replaced, other
+    ports, and never our own DNS."""
+    etc()
+    with NameServer(SERVER) as names, NameServer(NET + ".91") as first, NameServer(NET + ".92") as second, \
+            NameServer(NET + ".93", port=5353) as third, Cluster(NET) as c:
+        for i, server in enumerate((first, second, third)):
+            server.add("www.example.net", "10.0.0.%d" % (i + 1))
+        node = one_dns(c, recursors=["rec.test"], **{"dns_config.recursor_timeout": "200ms"})
+        conf = {"http_addresses": [node.addr], "http_admin": True, "dns_config.recursor_timeout": "200ms"}
+
+        def answered_by(i):
+            wait_for("recursor %d is asked" % i,
+                     lambda: exchange(node, question("www.example.net"), timeout=2)[-4:] == bytes([10, 0, 0, i]))
+
+        def rpcd_says(text):
+            wait_for("rpcd says %r" % text, lambda: text in node.log("rpcd"))
+
+        def use(*recursors):
+            node.write("rpcd.conf", dict(conf, recursors=list(recursors)))
+            node.signal(signal.SIGHUP, "rpcd")
+
+        assert ask(node, "www.example.net") == (SERVFAIL, 0)
+        rpcd_says("recursors: rec.test cannot be resolved: no such host; trying again")
+        names.add("rec.test", NET + ".91", "::1")
+        answered_by(1)
+        names.add("rec.test", NET + ".92")
+        first.silent.add("example.net")
+        answered_by(2)
+        rpcd_says("recursors: rec.test is %s.92 port 53" % NET)
+        names.silent.add("rec.test")
+        second.silent.add("example.net")
+        assert ask(node, "www.example.net") == (SERVFAIL, 0)
+        rpcd_says("using what it was before (1 address)")
+        second.silent.clear()
+        answered_by(2)
+        rpcd = node.stats("rpcd")
+        assert (rpcd["dns_process_starts"], rpcd["dns_process_deaths"]) == ("1", "0"), rpcd
+        first.silent.clear()
+        write(c.dir + "/list", "%s:8600   # ourselves\n%s.91\n" % (node.addr, NET))
+        use("file:%s/list" % c.dir)
+        answered_by(1)
+        rpcd_says("recursors: %s port 8600 is this node's own DNS: not asked" % node.addr)
+        write(c.dir + "/list", "%s.93:5353\n" % NET)
+        first.silent.add("example.net")
+        answered_by(3)
+        names.add("third.test", NET + ".93")
+        names.srv("_dns._udp.srv.test", ("third.test", 5353))
+        use("srv:_dns._udp.srv.test")
+        rpcd_says("recursors: srv:_dns._udp.srv.test is %s.93 port 5353" % NET)
+        answered_by(3)
+        assert node.stats("rpcd")["dns_process_deaths"] == "0" and ask(node, "web.service.consul") == (NOERROR, 1)
+        node.write("rpcd.conf", dict(conf, recursors=["provider=aws tag_key=x"]))
+        said = node.ctl("validate", node.conf, check=False)
+        assert said.returncode != 0 and "recursors: \"provider=aws tag_key=x\" is cloud auto-join, which is not built in" in \
+            said.stdout + said.stderr, said
+
+
 if __name__ == "__main__":
     netns.enter(mounts=True)
     etc.folder = nameserver.own_etc()
     main(test_name_that_comes, test_all_addresses, test_machine, test_silence, test_srv, test_srv_of_another_port, test_file,
          test_ourselves, test_client, test_wan, test_frozen, test_walls,
-         test_shipped_walls, test_without_the_program)
+         test_shipped_walls, test_without_the_program, test_recursors)
