@@ -10,6 +10,7 @@
 
 struct work {
 	const struct dns_zone *z;
+	const struct dname *zone;	/* of the question, which the answer is in */
 	const struct dns_query *q;
 	const struct dns_asker *asker;
 	struct dns_facts *facts;
@@ -86,7 +87,7 @@ fact(struct work *w, const struct dns_lookup *k)
 static struct span
 zone_name(const struct work *w)
 {
-	return dname_span(&w->z->domain);
+	return dname_span(w->zone);
 }
 
 /* Text labels before the zone, as a name in the arena; empty: it cannot be one. */
@@ -103,9 +104,12 @@ build_name(struct work *w, const struct span *parts, unsigned count)
 	return keep(w, dname_span(&n));
 }
 
+/* Empty: it cannot be one, as with a label over 63 bytes, or with an empty one ("n1." is not n1). */
 static struct span
 node_name(struct work *w, struct span node, struct span dc)
 {
+	if (node.len == 0 || node.p[node.len - 1] == '.')
+		return SPAN_NONE;
 	return build_name(w, (const struct span[]){ node, span_str("node"), dc }, 3);
 }
 
@@ -413,8 +417,9 @@ group_of_address(struct task *t, struct group *g, const struct dns_instance *n, 
 		hex[i * 2] = digits[bytes[i] >> 4];
 		hex[i * 2 + 1] = digits[bytes[i] & 15];
 	}
-	struct span target = by_node ? node_name(t->w, n->node, dc) :
-	    build_name(t->w, (const struct span[]){ span_of(hex, len * 2), span_str("addr"), dc }, 3);
+	struct span target = by_node ? node_name(t->w, n->node, dc) : SPAN_NONE;
+	if (target.len == 0)
+		target = build_name(t->w, (const struct span[]){ span_of(hex, len * 2), span_str("addr"), dc }, 3);
 	put_target(t, g, n, target, ttl);
 	if (target.len > 0)
 		add_address(t->reply, &g->more, target, ttl, bytes, len);
@@ -720,7 +725,7 @@ static void
 answer_addr(struct task *t, const struct dns_asked *asked, const struct dname *lowered, size_t labels)
 {
 	struct dname owner;
-	struct span zone = zone_name(t->w);
+	struct span zone = dname_span(dns_zone_of(t->w->z, lowered, labels));
 
 	if (labels + zone.len > DNAME_BYTES_MAX)
 		return;
@@ -823,7 +828,7 @@ enum dns_outcome
 dns_answer(const struct dns_zone *z, const struct dns_query *q, const struct dns_asker *asker, struct dns_facts *facts,
     struct arena *a, struct buf *out)
 {
-	struct work w = { .z = z, .q = q, .asker = asker, .facts = facts, .arena = a };
+	struct work w = { .z = z, .zone = &z->domain, .q = q, .asker = asker, .facts = facts, .arena = a };
 	struct dns_reply reply = { .arena = a, .names = asker->names,
 	    .flags = (uint16_t)(DNS_AA | (z->recursors ? DNS_RA : 0)) };
 	struct task t = { .w = &w, .name = &q->name, .owner = dname_span(&q->name), .type = q->type,
@@ -836,8 +841,10 @@ dns_answer(const struct dns_zone *z, const struct dns_query *q, const struct dns
 	enum dns_place place = dns_place_of(z, &lowered, &labels);
 	if (place == DNS_PLACE_ELSEWHERE || (place == DNS_PLACE_REVERSE && !answer_reverse(&t, &lowered)))
 		return DNS_FORWARD;
-	if (place == DNS_PLACE_ZONE)
+	if (place == DNS_PLACE_ZONE) {
+		w.zone = dns_zone_of(z, &lowered, labels);
 		answer_zone(&t);
+	}
 	if (w.missing)
 		return reply.failed ? DNS_NO_ANSWER : DNS_NEED;
 	if (reply.failed)

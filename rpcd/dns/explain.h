@@ -25,7 +25,7 @@ enum dns_why {
 	DNS_WHY_CRITICAL,		/* a check of it or of its node */
 	DNS_WHY_NOT_PASSING,		/* the same, with only_passing */
 	DNS_WHY_NO_ADDRESS,		/* it has none for the type */
-	DNS_WHY_UNWRITABLE,		/* its node's name is no name of DNS */
+	DNS_WHY_UNWRITABLE,		/* its host name is no name of DNS */
 	DNS_WHY_SAME,			/* as another one, which stands for both */
 	DNS_WHY_HOST_NAME,		/* others have addresses, or another host name came first */
 	DNS_WHY_RECORD_LIMIT,		/* a_record_limit */

@@ -3,6 +3,8 @@
 
 #include "rpcd/dns/query.h"
 
+#define CLASS_IN 1
+
 static bool
 read_subnet(struct rd *in, struct dns_query *q)
 {
@@ -57,12 +59,13 @@ read_records(struct span msg, size_t at, unsigned count, struct dns_query *q)
 			return false;
 		struct rd in = rd_over(msg.p + at, msg.len - at);
 		uint16_t type = rd_u16be(&in), class = rd_u16be(&in);
-		(void)rd_u32be(&in);
+		uint32_t ttl = rd_u32be(&in);
 		struct span data = rd_bytes(&in, rd_u16be(&in));
 		if (in.err != TV_OK)
 			return false;
 		if (type == DNS_OPT) {
 			q->edns = true;
+			q->edns_version = (uint8_t)(ttl >> 16);
 			q->udp_size = class;
 			q->subnet = false;
 			if (!read_options(data, q))
@@ -100,6 +103,7 @@ dns_query_read(struct span msg, struct dns_query *q, enum dns_rcode *rcode)
 
 	q->type = q->class = q->udp_size = 0;
 	q->has_question = q->edns = q->subnet = false;
+	q->edns_version = 0;
 	q->name.len = 0;
 	q->id = rd_u16be(&in);
 	q->flags = rd_u16be(&in);
@@ -109,7 +113,7 @@ dns_query_read(struct span msg, struct dns_query *q, enum dns_rcode *rcode)
 	*rcode = DNS_FORMERR;
 	if (in.err != TV_OK || (q->flags & DNS_QR) != 0)
 		return DNS_IGNORE;
-	if (opcode != 0 && opcode != 4) {
+	if (opcode != 0) {
 		*rcode = DNS_NOTIMP;
 		return DNS_REJECT;
 	}
@@ -121,7 +125,26 @@ dns_query_read(struct span msg, struct dns_query *q, enum dns_rcode *rcode)
 		*rcode = DNS_REFUSED;
 		return DNS_REJECT;
 	}
-	return read_records(msg, at, (unsigned)answers + authority + more, q) ? DNS_SERVE : DNS_REJECT;
+	if (!read_records(msg, at, (unsigned)answers + authority + more, q))
+		return DNS_REJECT;
+	if (q->edns_version > 0) {		/* RFC 6891, 6.1.3 */
+		*rcode = DNS_BADVERS;
+		return DNS_REJECT;
+	}
+	*rcode = DNS_REFUSED;			/* no class: a message that ended before it */
+	return q->class == CLASS_IN || q->class == 0 ? DNS_SERVE : DNS_REJECT;
+}
+
+static void
+put_opt(const struct dns_query *q, unsigned rcode_high, const uint8_t *options, size_t len, struct buf *out)
+{
+	buf_u8(out, 0);
+	buf_u16be(out, DNS_OPT);
+	buf_u16be(out, q->udp_size);
+	buf_u32be(out, rcode_high << 24);	/* version 0 */
+	buf_u16be(out, (uint16_t)len);
+	if (len > 0)
+		buf_put(out, options, len);
 }
 
 void
@@ -131,15 +154,17 @@ dns_reply_bare(const struct dns_query *q, uint16_t flags, enum dns_rcode rcode, 
 	uint16_t kept = rcode == DNS_FORMERR ? DNS_RD | DNS_CD : DNS_OPCODE | DNS_RD | DNS_CD;
 
 	buf_u16be(out, q->id);
-	buf_u16be(out, (uint16_t)(DNS_QR | (q->flags & kept) | flags | rcode));
+	buf_u16be(out, (uint16_t)(DNS_QR | (q->flags & kept) | flags | (rcode & DNS_RCODE)));
 	buf_u16be(out, q->has_question);
 	buf_u32be(out, 0);
-	buf_u16be(out, 0);
+	buf_u16be(out, rcode == DNS_BADVERS);
 	if (!q->has_question)
 		return;
 	buf_putspan(out, dname_span(&q->name));
 	buf_u16be(out, q->type);
 	buf_u16be(out, q->class);
+	if (rcode == DNS_BADVERS)
+		put_opt(q, rcode >> 4, NULL, 0, out);
 }
 
 void
@@ -155,20 +180,18 @@ void
 dns_put_opt(const struct dns_query *q, bool scoped, struct buf *out)
 {
 	unsigned bytes = (q->subnet_bits + 7u) / 8;
+	uint8_t option[8 + sizeof(q->subnet_address)];
 
 	if (!q->edns)
 		return;
-	buf_u8(out, 0);
-	buf_u16be(out, DNS_OPT);
-	buf_u16be(out, q->udp_size);
-	buf_u32be(out, 0);
-	buf_u16be(out, q->subnet ? (uint16_t)(8 + bytes) : 0);
-	if (!q->subnet)
-		return;
-	buf_u16be(out, DNS_SUBNET_OPTION);
-	buf_u16be(out, (uint16_t)(4 + bytes));
-	buf_u16be(out, q->subnet_family);
-	buf_u8(out, q->subnet_bits);
-	buf_u8(out, scoped ? q->subnet_bits : 0);
-	buf_put(out, q->subnet_address, bytes);
+	struct buf b = { option, 0, sizeof(option), sizeof(option), false, false };
+	if (q->subnet) {
+		buf_u16be(&b, DNS_SUBNET_OPTION);
+		buf_u16be(&b, (uint16_t)(4 + bytes));
+		buf_u16be(&b, q->subnet_family);
+		buf_u8(&b, q->subnet_bits);
+		buf_u8(&b, scoped ? q->subnet_bits : 0);
+		buf_put(&b, q->subnet_address, bytes);
+	}
+	put_opt(q, 0, option, b.len, out);
 }

@@ -1,5 +1,6 @@
 /*
- * What a client sends: header, question, EDNS.  Pure.  As lenient and as strict as Consul is.
+ * What a client sends: header, question, EDNS.  Pure.  As lenient as Consul is, but for classes, opcodes and versions
+ * of EDNS that are not ours.
  */
 #ifndef TV_RPCD_DNS_QUERY_H
 #define TV_RPCD_DNS_QUERY_H
@@ -16,6 +17,7 @@ enum dns_type {
 };
 enum dns_rcode {
 	DNS_NOERROR = 0, DNS_FORMERR = 1, DNS_SERVFAIL = 2, DNS_NXDOMAIN = 3, DNS_NOTIMP = 4, DNS_REFUSED = 5,
+	DNS_BADVERS = 16,	/* its upper bits are in the OPT record */
 };
 enum dns_flag {
 	DNS_QR = 0x8000, DNS_AA = 0x0400, DNS_TC = 0x0200, DNS_RD = 0x0100, DNS_RA = 0x0080, DNS_AD = 0x0020,
@@ -28,6 +30,7 @@ struct dns_query {
 	bool has_question;
 	struct dname name;		/* as it was written */
 	bool edns;
+	uint8_t edns_version;
 	uint16_t udp_size;		/* that EDNS offers, 0 too */
 	bool subnet;			/* EDNS client subnet */
 	uint16_t subnet_family;		/* 1, 2; 0 with a prefix of 0 */
@@ -43,7 +46,7 @@ enum dns_verdict {
 
 /* `q` is filled as far as the message could be read.  *rcode is set for DNS_REJECT. */
 enum dns_verdict dns_query_read(struct span msg, struct dns_query *q, enum dns_rcode *rcode);
-/* The answer without records: flags and rcode, the question if it has one. */
+/* The answer without records: flags and rcode, the question if it has one; DNS_BADVERS has an OPT record. */
 void dns_reply_bare(const struct dns_query *q, uint16_t flags, enum dns_rcode rcode, struct buf *out);
 /* The address of the client subnet as text, or "". */
 #define DNS_ADDRESS_TEXT_MAX 46

@@ -81,8 +81,8 @@ read_opt(struct span rest, bool announced, uint8_t size[2])
 	if (rd_u8(&in) != 0 || rd_u16be(&in) != DNS_OPT)
 		return false;
 	uint16_t class = rd_u16be(&in);
-	(void)rd_u32be(&in);
-	if (rd_u16be(&in) != rd_left(&in) || in.err != TV_OK)
+	bool version_0 = (rd_u32be(&in) & 0xff0000) == 0;
+	if (rd_u16be(&in) != rd_left(&in) || in.err != TV_OK || !version_0)
 		return false;
 	size[0] = (uint8_t)(class >> 8);
 	size[1] = (uint8_t)class;

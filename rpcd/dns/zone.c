@@ -31,6 +31,18 @@ dns_place_of(const struct dns_zone *z, const struct dname *lowered, size_t *labe
 	return DNS_PLACE_ZONE;
 }
 
+const struct dname *
+dns_zone_of(const struct dns_zone *z, const struct dname *lowered, size_t labels)
+{
+	const struct dname *alt = &z->alt_domain;
+	size_t any;
+
+	if (alt->len > 0 && lowered->len == labels + alt->len &&
+	    memcmp(lowered->wire + labels, alt->wire, alt->len) == 0 && !dname_within(alt, &z->domain, &any))
+		return alt;
+	return &z->domain;
+}
+
 /* -- labels, as text -- */
 
 struct labels {

@@ -66,6 +66,12 @@ enum dns_place {
 /* `lowered` is the name in lower case; *labels: the bytes of it before the zone. */
 enum dns_place dns_place_of(const struct dns_zone *z, const struct dname *lowered, size_t *labels);
 
+/*
+ * The zone that an answer about such a name is in: what answers build and their SOA are of the domain that was asked.
+ * An alternate domain below the main one is a part of that zone.
+ */
+const struct dname *dns_zone_of(const struct dns_zone *z, const struct dname *lowered, size_t labels);
+
 enum dns_form {
 	DNS_FORM_NONE,		/* a name that means nothing: NXDOMAIN */
 	DNS_FORM_LOOKUP,

@@ -1,5 +1,6 @@
 /* Packets, names and answers of DNS: what the recorded cases cannot show. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "rpcd/dns/explain.h"
@@ -292,20 +293,99 @@ START_TEST(aliases_end)
 }
 END_TEST
 
-/* Names that the catalog takes and DNS cannot write are left out; nothing else suffers. */
+/* Where the catalog takes a node's name and DNS cannot write it, its address is the target; nothing else suffers. */
 START_TEST(names_that_cannot_be_written)
 {
 	struct dns_instance *v = many(2);
 	struct dns_found found = { .status = DNS_FOUND, .datacenter = span_str("dc1"), .instances = v, .count = 2 };
 	struct span meta[1][2] = { { span_str("k"), arena_printf(&arena, "%0300d", 0) } };
 
+	static const uint8_t target[] = "\0100a000001\4addr\3dc1\6consul";
 	v[0].node = arena_printf(&arena, "%070d", 0);
 	v[1].meta = meta;
 	v[1].meta_count = 1;
 	ck_assert_int_eq(answer(question("web.service.consul", DNS_SRV, 0), true, &found), DNS_DONE);
-	ck_assert_uint_eq(answers(), 1);
+	ck_assert_uint_eq(answers(), 2);
 	ck_assert_int_eq(answer(question("web.service.consul", DNS_A, 0), true, &found), DNS_DONE);
 	ck_assert_uint_eq(answers(), 2);
+	zone.compress = false;
+	found.count = 1;
+	for (unsigned i = 0; i < 2; i++) {		/* then with an empty label: it is not the name of another node */
+		ck_assert_int_eq(answer(question("web.service.consul", DNS_SRV, 0), true, &found), DNS_DONE);
+		ck_assert_uint_eq(answers(), 1);
+		ck_assert_ptr_nonnull(memmem(out.data, out.len, target, sizeof(target)));
+		v[0].node = span_str("node-1.");
+	}
+}
+END_TEST
+
+/* Does the answer have this name, written in full? */
+static bool
+names_it(const char *name)
+{
+	struct dname n;
+
+	ck_assert_int_eq(dname_of_text(span_str(name), &n), TV_OK);
+	return memmem(out.data, out.len, n.wire, n.len) != NULL;
+}
+
+/* What is below the alternate domain is answered of it; one below the main domain is a part of that. */
+START_TEST(zone_of_the_question)
+{
+	struct dns_found found = { .status = DNS_FOUND, .datacenter = span_str("dc1"), .instances = many(1), .count = 1 };
+	static const struct { const char *alt, *below, *other; } cases[] = {
+		{ "corp.example", "corp.example", "consul" }, { "alt.consul", "consul", "dc1.alt.consul" },
+	};
+	char name[64], target[64];
+
+	zone.compress = false;
+	for (unsigned i = 0; i < NITEMS(cases); i++) {
+		ck_assert_int_eq(dname_of_text(span_str(cases[i].alt), &zone.alt_domain), TV_OK);
+		snprintf(target, sizeof(target), "%s.%s", "node-0.node.dc1", cases[i].below);
+		for (unsigned type = 0; type < 3; type++) {
+			snprintf(name, sizeof(name), "%s.%s", type == 0 ? "web.service" : "x", cases[i].alt);
+			if (type == 1)
+				snprintf(name, sizeof(name), "%s", cases[i].alt);
+			ck_assert_int_eq(answer(question(name, type == 0 ? DNS_SRV : type == 1 ? DNS_NS : DNS_A, 0), true,
+			    &found), DNS_DONE);
+			snprintf(name, sizeof(name), "%s.%s", "hostmaster", cases[i].below);
+			ck_assert_msg(names_it(type == 2 ? name : target), "%u %s", type, cases[i].alt);
+			snprintf(name, sizeof(name), "%s.%s", type == 2 ? "hostmaster" : "node-0.node.dc1", cases[i].other);
+			ck_assert(i == 1 || !names_it(name));
+		}
+		snprintf(name, sizeof(name), "%s.%s", "0a000001.addr", cases[i].alt);
+		ck_assert_int_eq(answer(question(name, DNS_A, 0), true, &found), DNS_DONE);
+		snprintf(name, sizeof(name), "%s.%s", "0a000001.addr", cases[i].below);
+		ck_assert(answers() == 1 && names_it(name));
+	}
+}
+END_TEST
+
+/* Other classes, opcodes and versions of EDNS are refused as the RFCs have it. */
+START_TEST(not_our_kind)
+{
+	static const struct { size_t from_end; uint8_t value; unsigned size; int rcode; } cases[] = {
+		{ 1, 3, 0, DNS_REFUSED }, { 1, 4, 0, DNS_REFUSED }, { 1, 255, 0, DNS_REFUSED }, { 5, 1, 1232, DNS_BADVERS },
+		{ 5, 200, 1232, DNS_BADVERS }, { 0, 0x21, 0, DNS_NOTIMP }, { 0, 0x29, 0, DNS_NOTIMP },
+	};
+
+	for (unsigned i = 0; i < NITEMS(cases); i++) {
+		struct span q = question("web.service.consul", DNS_A, (uint16_t)cases[i].size);
+		uint8_t *bytes = arena_alloc(&arena, q.len);
+		struct dns_query read;
+		enum dns_rcode rcode;
+
+		memcpy(bytes, q.p, q.len);
+		bytes[cases[i].from_end > 0 ? q.len - cases[i].from_end : 2] = cases[i].value;
+		ck_assert_int_eq(dns_query_read(span_of(bytes, q.len), &read, &rcode), DNS_REJECT);
+		ck_assert_int_eq(rcode, cases[i].rcode);
+		buf_reset(&out);
+		dns_reply_bare(&read, 0, rcode, &out);
+		ck_assert_uint_eq(out.data[3] & 15, cases[i].rcode == DNS_BADVERS ? 0 : cases[i].rcode);
+		ck_assert_uint_eq(out.data[11], cases[i].rcode == DNS_BADVERS);
+		if (cases[i].rcode == DNS_BADVERS)	/* extended code 1, version 0 */
+			ck_assert_mem_eq(out.data + out.len - 6, "\1\0\0\0\0\0", 6);
+	}
 }
 END_TEST
 
@@ -413,6 +493,7 @@ START_TEST(why_instances)
 	v[3].address = v[4].address;
 	v[5].service_address = span_str("www.example.net");
 	v[6].node = arena_printf(&arena, "%070d", 0);
+	v[7].service_address = arena_printf(&arena, "%070d", 0);
 	e = explained("web.service.consul", DNS_A, true, &found);
 	ck_assert_uint_eq(e.instance_count, 12);
 	ck_assert_int_eq(e.instances[0].why, DNS_WHY_CRITICAL);
@@ -422,12 +503,13 @@ START_TEST(why_instances)
 	ck_assert_int_eq(e.instances[4].why, DNS_WHY_SAME);
 	ck_assert_int_eq(e.instances[5].why, DNS_WHY_HOST_NAME);
 	ck_assert_uint_eq(of_kind(&e, DNS_WHY_ANSWERED), e.record_count);
-	ck_assert_uint_eq(e.record_count, 8);
+	ck_assert_uint_eq(e.record_count, 7);
 	e = explained("web.service.consul", DNS_SRV, true, &found);
 	ck_assert_int_eq(e.instances[2].why, DNS_WHY_ANSWERED);
 	ck_assert_int_eq(e.instances[4].why, DNS_WHY_ANSWERED);		/* another node */
 	ck_assert_int_eq(e.instances[5].why, DNS_WHY_ANSWERED);
-	ck_assert_int_eq(e.instances[6].why, DNS_WHY_UNWRITABLE);
+	ck_assert_int_eq(e.instances[6].why, DNS_WHY_ANSWERED);
+	ck_assert_int_eq(e.instances[7].why, DNS_WHY_UNWRITABLE);
 	zone.only_passing = true;
 	e = explained("web.service.consul", DNS_A, true, &found);
 	ck_assert_int_eq(e.instances[1].why, DNS_WHY_NOT_PASSING);
@@ -586,6 +668,8 @@ main(void)
 	tcase_add_test(t, sizes);
 	tcase_add_test(t, aliases_end);
 	tcase_add_test(t, names_that_cannot_be_written);
+	tcase_add_test(t, zone_of_the_question);
+	tcase_add_test(t, not_our_kind);
 	tcase_add_test(t, cut_and_turned);
 	tcase_add_test(t, order_is_fair);
 	tcase_add_test(t, why_instances);
