@@ -251,7 +251,7 @@ on_flood(struct ev_loop *loop, ev_timer *w, int revents)
 		return;
 	while (count < SWIM_JOIN_ADDRS_MAX && swim_member_next(pool_core(e->pools[POOL_LAN]), &cursor, &m))
 		if (m.status == MEMBER_ALIVE && is_server(m.meta) &&
-		    span_eqs(tag_of(m.meta, "dc"), e->cluster->datacenter) && !in_wan(e, m.name) &&
+		    span_eq_nocase(tag_of(m.meta, "dc"), span_str(e->cluster->datacenter)) && !in_wan(e, m.name) &&
 		    wan_addr(&m, &missing[count]))
 			count++;
 	if (count > 0)

@@ -351,6 +351,14 @@ check_ports(const struct check *k)
 	return TV_OK;
 }
 
+/* Names of datacenters are labels of DNS, which has no capitals: each spelling is the same one, here as in Consul. */
+static void
+lower(char *text)
+{
+	for (; text != NULL && *text != '\0'; text++)
+		*text = (char)ascii_lower((uint8_t)*text);
+}
+
 enum tv_err
 cluster_conf_load(const char *dir, const struct cluster_conf *running, struct cluster_conf *out, char *errbuf,
     size_t cap)
@@ -367,6 +375,8 @@ cluster_conf_load(const char *dir, const struct cluster_conf *running, struct cl
 	err = conf_load(file, cluster_opts, cluster_opt_count, out, errbuf, cap);
 	if (err != TV_OK && err != TV_ENOENT)
 		return err;
+	lower(out->datacenter);
+	lower(out->acl_primary);
 	if ((err = default_name(&k)) == TV_OK && (err = check_keys(&k, dir)) == TV_OK &&
 	    (err = check_encryption(&k)) == TV_OK && (err = check_bind(&k)) == TV_OK &&
 	    (err = check_advertise(&k)) == TV_OK &&

@@ -23,7 +23,7 @@ enum cluster_acl_default { ACL_DEFAULT_DENY, ACL_DEFAULT_ALLOW };	/* in the orde
 
 struct cluster_conf {
 	char *node_name;		/* default: host name up to the first dot */
-	char *datacenter;		/* "dc1" */
+	char *datacenter;		/* "dc1"; lower case, as acl_primary */
 	bool server;			/* false */
 	char *bind;			/* of gossip, raft and rpc; default: "0.0.0.0" with keys, else "127.0.0.1" */
 	char *advertise;		/* what others dial; default: bind, or the first private one of a wildcard */

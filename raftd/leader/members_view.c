@@ -9,7 +9,7 @@ members_are_ours(const struct raftd *d, const struct member *m)
 {
 	struct span role = member_tag(m, "role");
 
-	return span_eqs(member_tag(m, "dc"), d->cluster.datacenter) &&
+	return span_eq_nocase(member_tag(m, "dc"), span_str(d->cluster.datacenter)) &&
 	    (span_eqs(role, "server") || span_eqs(role, "client"));
 }
 

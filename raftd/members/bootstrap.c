@@ -72,7 +72,7 @@ heard(struct bootstrap *f, const struct hello *h)
 	struct identity *id = &f->d->id;
 
 	if (id->generation > 0 || id->cluster_id[0] == '\0' || strcmp(h->cluster_id, id->cluster_id) == 0 ||
-	    strcmp(h->dc, f->d->cluster.datacenter) != 0)
+	    strcasecmp(h->dc, f->d->cluster.datacenter) != 0)
 		return;
 	if (strcmp(id->cluster_id, id->store_id) == 0) {
 		/* Ours to give up: for a cluster that exists, or for somebody before us in the order. */

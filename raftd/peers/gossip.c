@@ -37,7 +37,8 @@ struct gossip {
 static bool
 has_tags_of_server(const struct gossip *g, const struct member *m)
 {
-	return span_eqs(member_tag(m, "role"), "server") && span_eqs(member_tag(m, "dc"), g->d->cluster.datacenter);
+	return span_eqs(member_tag(m, "role"), "server") &&
+	    span_eq_nocase(member_tag(m, "dc"), span_str(g->d->cluster.datacenter));
 }
 
 static bool

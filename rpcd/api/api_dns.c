@@ -410,7 +410,7 @@ from_text(const struct request *r, const struct dns_report *report, const struct
     const struct dns_source *s, struct arena *a)
 {
 	struct span dc = datacenter_of(report, k);
-	bool own = span_eq(dc, report->zone->datacenter);
+	bool own = span_eq_nocase(dc, report->zone->datacenter);
 	const char *how = s->origin.stale ? "as far as it has read the log (dns_config.allow_stale)" : "up to date";
 
 	if (k->kind == DNS_KIND_UPSTREAM)

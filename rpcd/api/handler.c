@@ -25,7 +25,7 @@ api_query_dc(struct request *r)
 {
 	struct span dc = params_get(&r->query, "dc");
 
-	r->op.dc = dc.len > 0 && !span_eqs(dc, r->api->cluster->datacenter) ? dc : span_of("", 0);
+	r->op.dc = dc.len > 0 && !span_eq_nocase(dc, span_str(r->api->cluster->datacenter)) ? dc : span_of("", 0);
 }
 
 bool
@@ -291,7 +291,7 @@ api_record(struct request *r, const struct op_reply *reply, const struct schema 
 struct span
 api_body_dc(const struct request *r, struct span given)
 {
-	return given.len > 0 && !span_eqs(given, r->api->cluster->datacenter) ? given : span_of("", 0);
+	return given.len > 0 && !span_eq_nocase(given, span_str(r->api->cluster->datacenter)) ? given : span_of("", 0);
 }
 
 bool

@@ -141,7 +141,7 @@ is_askable(const struct members *v, const struct member *m, struct span dc)
 {
 	/* A fenced server (raftd/peers/fence.h) has nothing to say that counts. */
 	return m->status == MEMBER_ALIVE && is_server(m) && member_tag_port(m, "rpc_port") != 0 &&
-	    member_tag(m, "fenced").len == 0 && span_eq(member_tag(m, "dc"), dc) &&
+	    member_tag(m, "fenced").len == 0 && span_eq_nocase(member_tag(m, "dc"), dc) &&
 	    !span_eqs(member_tag(m, "id"), v->conf.node_id);
 }
 
@@ -149,7 +149,7 @@ unsigned
 members_servers(const struct members *v, struct span dc, struct rng *rng, members_rank *rank, void *ctx,
     struct members_server *out, unsigned max)
 {
-	bool own = span_eqs(dc, v->conf.datacenter);
+	bool own = span_eq_nocase(dc, span_str(v->conf.datacenter));
 	const struct member_table *p = &v->gossip.pools[own ? POOL_LAN : POOL_WAN];
 	unsigned n = 0, seen = 0, best = MEMBERS_SKIP;
 
@@ -189,7 +189,7 @@ members_dc_known(const struct members *v, struct span dc)
 		const struct member_table *p = &v->gossip.pools[pool];
 
 		for (unsigned i = 0; i < p->count; i++)
-			if (is_server(p->slots[i].m) && span_eq(member_tag(p->slots[i].m, "dc"), dc))
+			if (is_server(p->slots[i].m) && span_eq_nocase(member_tag(p->slots[i].m, "dc"), dc))
 				return true;
 	}
 	return false;
@@ -223,7 +223,7 @@ members_datacenters(const struct members *v, struct span *out, unsigned max)
 		const struct member *m = p->slots[i].m;
 		struct span dc = member_tag(m, "dc");
 
-		if (is_server(m) && m->status != MEMBER_LEFT && dc.len > 0 && !span_eq(dc, out[0]))
+		if (is_server(m) && m->status != MEMBER_LEFT && dc.len > 0 && !span_eq_nocase(dc, out[0]))
 			n = insert_sorted(out, 1, n, max, dc);
 	}
 	return n;

@@ -39,7 +39,7 @@ find_in_pool(const struct members *v, const struct twins_self *self, enum gossip
 	for (unsigned i = 0; i < members_count(v, pool); i++) {
 		const struct member *m = members_at(v, pool, i);
 
-		if (pool == POOL_LAN && !span_eqs(member_tag(m, "dc"), self->datacenter))
+		if (pool == POOL_LAN && !span_eq_nocase(member_tag(m, "dc"), span_str(self->datacenter)))
 			continue;
 		if (collides(m, out, self, name, &out->by_id)) {
 			out->member = m;

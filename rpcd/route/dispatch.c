@@ -358,7 +358,7 @@ pick_server(struct upstream *u, struct span dc, struct members_server *out)
 {
 	struct route *r = u->route;
 	struct members_server s[SERVERS_LOOKED_AT];
-	bool own = span_eqs(dc, r->conf.datacenter);
+	bool own = span_eq_nocase(dc, span_str(r->conf.datacenter));
 	unsigned n = u->tried_count == UPSTREAM_TRIED_MAX ? 0 :
 	    members_servers(r->conf.members, dc, &r->rng, own ? rank_own : rank_far, u, s, SERVERS_LOOKED_AT);
 
@@ -493,7 +493,7 @@ dispatch_try(struct upstream *u)
 	struct op_request q = upstream_question(u);
 	const struct route_provider *p = &r->providers[u->op->kind];
 
-	if (q.dc.len > 0 && !span_eqs(q.dc, r->conf.datacenter)) {
+	if (q.dc.len > 0 && !span_eq_nocase(q.dc, span_str(r->conf.datacenter))) {
 		go_dc(u, q.dc);
 		return;
 	}

@@ -152,7 +152,7 @@ static bool
 is_among(const struct span *dcs, unsigned n, struct span dc)
 {
 	for (unsigned i = 0; i < n; i++)
-		if (span_eq(dcs[i], dc))
+		if (span_eq_nocase(dcs[i], dc))
 			return true;
 	return false;
 }

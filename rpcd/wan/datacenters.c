@@ -25,7 +25,7 @@ servers_of(const struct members *v, struct span dc, const struct member *out[SER
 		const struct member *m = members_at(v, POOL_WAN, i);
 
 		if (m->status != MEMBER_LEFT && span_eqs(member_tag(m, "role"), "server") &&
-		    span_eq(member_tag(m, "dc"), dc))
+		    span_eq_nocase(member_tag(m, "dc"), dc))
 			out[n++] = m;
 	}
 	return n;

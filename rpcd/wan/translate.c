@@ -5,7 +5,7 @@
 bool
 translate_applies(struct span local, struct span datacenter)
 {
-	return local.len > 0 && datacenter.len > 0 && !span_eq(local, datacenter);
+	return local.len > 0 && datacenter.len > 0 && !span_eq_nocase(local, datacenter);
 }
 
 /* False: there is no such tag, and out is as before. */

@@ -11,7 +11,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, Cluster, main, skip  # noqa: E402
-from dnsask import A, NOERROR, NXDOMAIN, REFUSED, SERVFAIL, SOA, SRV, ask, dns_pid, one_dns as one, question, udp, wire  # noqa: E402
+from dnsask import A, NOERROR, NXDOMAIN, PTR, REFUSED, SERVFAIL, SOA, SRV, ask, dns_pid, one_dns as one, question, udp, wire  # noqa: E402
 from netns import FarSide  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
@@ -140,6 +140,22 @@ def test_reload():
         node.signal(signal.SIGHUP, "rpcd")
         wait_for("the recursor is asked, and silent", lambda: ask(node, "www.example.net", timeout=0.5)[0] == SERVFAIL)
         assert ask(node, "web.service.consul") == (NOERROR, 1)
+
+
+def test_capitals():
+    """A datacenter that was configured with capitals has none: names with it are found in any spelling, and those that are built."""
+    with Cluster("127.138.10") as c:
+        node, = c.servers(1, dc="US-East_1")
+        c.formed([node])
+        node.put("/v1/catalog/register", {"Node": "web1", "Address": "10.1.1.1", "Datacenter": "US-EAST_1",
+                                          "Service": {"Service": "web", "Port": 80}}).ok()
+        for dc in ("US-East_1", "us-east_1", "US-EAST_1"):
+            wait_for("it is found", lambda: ask(node, "web1.node.%s.consul" % dc) == (NOERROR, 1))
+            assert [s["Datacenter"] for s in node.get("/v1/catalog/service/web?dc=" + dc).json()] == ["us-east_1"], dc
+        assert wire("web1.node.us-east_1.consul") in udp(node, question("1.1.1.10.in-addr.arpa", PTR))
+        assert node.get("/v1/catalog/datacenters").json() == ["us-east_1"]
+        query = {"Name": "away", "Service": {"Service": "none", "Failover": {"Datacenters": ["US-EAST_1"]}}}
+        assert node.get("/v1/query/%s/execute" % node.http("POST", "/v1/query", query).json()["ID"]).json()["Datacenter"] == "us-east_1"
 
 
 def test_log_level():
@@ -295,4 +311,4 @@ def test_dig():
 
 
 main(test_hostile_packets, test_connections, test_pipelined_beyond_the_limit, test_restart, test_killed_before_its_process,
-     test_reload, test_log_level, test_recursor, test_strangers, test_dig)
+     test_reload, test_capitals, test_log_level, test_recursor, test_strangers, test_dig)

@@ -55,6 +55,17 @@ START_TEST(defaults_without_keys)
 }
 END_TEST
 
+/* Names of DNS: each spelling is one datacenter, also where the two keys differ by case. */
+START_TEST(datacenters_have_no_capitals)
+{
+	ck_assert_msg(load("datacenter = US-East_1\nacl { primary_datacenter = us-EAST_1 }\n") == TV_OK, "%s", errbuf);
+	ck_assert_str_eq(conf.datacenter, "us-east_1");
+	ck_assert_str_eq(conf.acl_primary, "us-east_1");
+	ck_assert_ptr_null(cluster_acl_primary(&conf));
+	cluster_conf_free(&conf);
+}
+END_TEST
+
 START_TEST(keys_open_the_network)
 {
 	make_keys();
@@ -352,6 +363,7 @@ main(void)
 
 	tcase_add_checked_fixture(t, setup, scratch_close);
 	tcase_add_test(t, defaults_without_keys);
+	tcase_add_test(t, datacenters_have_no_capitals);
 	tcase_add_test(t, keys_open_the_network);
 	tcase_add_test(t, names_may_be_dialled);
 	tcase_add_loop_test(t, contradictions_are_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));

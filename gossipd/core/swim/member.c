@@ -44,7 +44,7 @@ swim_dc_ok(const struct swim *s, struct span meta)
 		return true;
 	while (serf_tags_next(&it, &name, &value) == TV_OK)
 		if (span_eqs(name, "dc"))
-			return span_eq(value, s->opt.dc);
+			return span_eq_nocase(value, s->opt.dc);
 	return true;
 }
 
