@@ -595,6 +595,13 @@ no_answer(struct server *s, const struct client *c)
 		tcp_no_answer(s, c->conn);
 }
 
+/* What a client can take over UDP: who says nothing, 512 bytes (RFC 1035, 2.3.4; RFC 6891, 6.2.3). */
+static size_t
+taken_by(const struct dns_query *q)
+{
+	return q->edns && q->udp_size > DNS_UDP_BYTES ? q->udp_size : DNS_UDP_BYTES;
+}
+
 static void
 forwarded(void *ctx, struct span answer)
 {
@@ -602,6 +609,11 @@ forwarded(void *ctx, struct span answer)
 	struct server *s = a->server;
 
 	a->forward = NULL;
+	if (a->client.udp != NULL && answer.len > taken_by(&a->q)) {
+		buf_reset(&s->out);
+		dns_reply_cut(&a->q, answer, &s->out);
+		answer = buf_span(&s->out);
+	}
 	if (answer.len > 0)
 		reply(s, &a->client, &a->q, answer);
 	else

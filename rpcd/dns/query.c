@@ -195,3 +195,19 @@ dns_put_opt(const struct dns_query *q, bool scoped, struct buf *out)
 	}
 	put_opt(q, 0, option, b.len, out);
 }
+
+void
+dns_reply_cut(const struct dns_query *q, struct span reply, struct buf *out)
+{
+	struct rd in = rd_span_over(reply);
+
+	buf_u16be(out, rd_u16be(&in));
+	buf_u16be(out, (uint16_t)(rd_u16be(&in) | DNS_TC));
+	buf_u16be(out, 1);
+	buf_u32be(out, 0);
+	buf_u16be(out, q->edns);
+	buf_putspan(out, dname_span(&q->name));
+	buf_u16be(out, q->type);
+	buf_u16be(out, q->class);
+	dns_put_opt(q, false, out);
+}

@@ -9,6 +9,7 @@
 
 #define DNS_HEADER_BYTES 12
 #define DNS_MESSAGE_BYTES_MAX 65535
+#define DNS_UDP_BYTES 512		/* that every client takes */
 #define DNS_SUBNET_OPTION 8		/* EDNS client subnet */
 
 enum dns_type {
@@ -48,6 +49,8 @@ enum dns_verdict {
 enum dns_verdict dns_query_read(struct span msg, struct dns_query *q, enum dns_rcode *rcode);
 /* The answer without records: flags and rcode, the question if it has one; DNS_BADVERS has an OPT record. */
 void dns_reply_bare(const struct dns_query *q, uint16_t flags, enum dns_rcode rcode, struct buf *out);
+/* Such an answer without its records, and with TC: the client asks again over TCP. */
+void dns_reply_cut(const struct dns_query *q, struct span reply, struct buf *out);
 /* The address of the client subnet as text, or "". */
 #define DNS_ADDRESS_TEXT_MAX 46
 void dns_subnet_text(const struct dns_query *q, char dst[DNS_ADDRESS_TEXT_MAX]);

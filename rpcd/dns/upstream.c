@@ -1,7 +1,7 @@
 /*
  * Recursors: what is not ours goes to them as it came, and comes back as they gave it.  Over UDP each question has a
  * random id, a random port of a pool that was bound before the walls, and letters of random case: a forged reply must
- * hit all of them.
+ * hit all of them.  A recursor that does not keep the case of letters is asked over TCP, which cannot be forged so.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "rpcd/dns/server.h"
 
@@ -19,6 +20,8 @@
 #define CALLS_TCP_MAX 128
 #define CHAINS 1024
 #define REPLIES_TURN 64			/* of one port in one turn of the loop */
+#define CASE_WAIT_S 0.2			/* for the right reply, after one with other letters */
+#define CASELESS_TIME MONO_S(600)	/* before such a recursor is asked over UDP again */
 
 struct port {
 	struct server *server;
@@ -31,7 +34,9 @@ struct upstream_call {
 	struct upstream_call *next;	/* in its chain */
 	upstream_done *done;
 	void *ctx;
-	bool tcp, chained;
+	bool tcp, chained;		/* tcp: as the client asked */
+	bool stream, spare;		/* asked over TCP now; though the client asked over UDP */
+	bool caseless;			/* a reply came that is right but for the case of letters */
 	unsigned first, tried;		/* which recursor was first, how many had their turn */
 	union address to;
 	struct port *port;
@@ -50,6 +55,8 @@ struct upstreams {
 	struct port ports[POOL * 2];
 	unsigned count, calls, calls_tcp;
 	struct upstream_call *chains[CHAINS];
+	struct { union address of; struct mono until; } caseless[RECURSORS_MAX];
+	unsigned caseless_next;
 	uint8_t reply[DNS_MESSAGE_BYTES_MAX];
 };
 
@@ -73,6 +80,8 @@ forget(struct upstream_call *c)
 	if (c->fd >= 0)
 		close(c->fd);
 	c->fd = -1;
+	s->upstreams->calls_tcp -= c->spare;
+	c->spare = false;
 	if (!c->chained)
 		return;
 	c->chained = false;
@@ -116,13 +125,42 @@ end(struct upstream_call *c, struct span reply)
 /* -- replies -- */
 
 static bool
-belongs(const struct upstream_call *c, struct span reply)
+belongs(const struct upstream_call *c, struct span reply, bool any_case)
 {
 	const uint8_t *m = c->msg + 2;
 
-	return reply.len >= DNS_HEADER_BYTES + c->question && memcmp(reply.p, m, 2) == 0 && (reply.p[2] & 0x80) != 0 &&
-	    reply.p[4] == 0 && reply.p[5] == 1 &&
-	    memcmp(reply.p + DNS_HEADER_BYTES, m + DNS_HEADER_BYTES, c->question) == 0;
+	if (reply.len < DNS_HEADER_BYTES + c->question || memcmp(reply.p, m, 2) != 0 || (reply.p[2] & 0x80) == 0 ||
+	    reply.p[4] != 0 || reply.p[5] != 1)
+		return false;
+	struct span got = span_of(reply.p + DNS_HEADER_BYTES, c->question);
+	struct span sent = span_of(m + DNS_HEADER_BYTES, c->question);
+	return any_case ? span_eq_nocase(got, sent) : span_eq(got, sent);
+}
+
+/* Of those that wait at this port for a reply from there. */
+static struct upstream_call *
+call_of(struct port *p, const union address *from, struct span reply, bool any_case)
+{
+	struct upstream_call *c = *chain_of(p->server, (uint16_t)(reply.p[0] << 8 | reply.p[1]));
+
+	while (c != NULL && (c->stream || c->port != p || !address_same(from, &c->to) ||
+	    !belongs(c, reply, any_case)))
+		c = c->next;
+	return c;
+}
+
+/* It may be a forged one that was lucky with all the rest: the right one has a moment yet. */
+static void
+note_case(struct upstream_call *c)
+{
+	struct ev_loop *loop = c->server->loop;
+
+	c->caseless = true;
+	if (ev_timer_remaining(loop, &c->timer) <= CASE_WAIT_S)
+		return;
+	ev_timer_stop(loop, &c->timer);
+	ev_timer_set(&c->timer, CASE_WAIT_S, 0.);
+	ev_timer_start(loop, &c->timer);
 }
 
 /* One that belongs to the call; it is changed in place. */
@@ -158,14 +196,14 @@ on_port(struct ev_loop *loop, ev_io *w, int events)
 			return;
 		if (n < DNS_HEADER_BYTES)
 			continue;
-		struct upstream_call *c = *chain_of(s, (uint16_t)(reply[0] << 8 | reply[1]));
-		while (c != NULL && (c->port != p || !address_same(&from, &c->to) ||
-		    !belongs(c, span_of(reply, (size_t)n))))
-			c = c->next;
-		if (c == NULL)
-			s->stats.forged++;	/* or it is late */
-		else
+		struct upstream_call *c = call_of(p, &from, span_of(reply, (size_t)n), false);
+		if (c != NULL) {
 			take(c, reply, (size_t)n);
+			continue;
+		}
+		s->stats.forged++;		/* or it is late */
+		if ((c = call_of(p, &from, span_of(reply, (size_t)n), true)) != NULL)
+			note_case(c);
 	}
 }
 
@@ -181,7 +219,7 @@ randomise(struct upstream_call *c)
 	c->id = (uint16_t)randombytes_random();
 	m[0] = (uint8_t)(c->id >> 8);
 	m[1] = (uint8_t)c->id;
-	for (size_t at = DNS_HEADER_BYTES; !c->tcp && at < c->original.len && m[at] > 0 && m[at] < 64;) {
+	for (size_t at = DNS_HEADER_BYTES; !c->stream && at < c->original.len && m[at] > 0 && m[at] < 64;) {
 		uint8_t n = m[at++];
 
 		for (; n > 0 && at < c->original.len; n--, at++) {
@@ -248,7 +286,7 @@ on_stream(struct ev_loop *loop, ev_io *w, int events)
 	size_t len = c->in.len < 2 ? DNS_MESSAGE_BYTES_MAX : (size_t)c->in.data[0] << 8 | c->in.data[1];
 	if (c->in.len < 2 || c->in.len - 2 < len)
 		return;
-	if (belongs(c, span_of(c->in.data + 2, len)))
+	if (belongs(c, span_of(c->in.data + 2, len), true))
 		take(c, c->in.data + 2, len);
 	else
 		next_recursor(c);
@@ -267,6 +305,63 @@ send_tcp(struct upstream_call *c)
 	return true;
 }
 
+/* -- which one, and how -- */
+
+static bool
+is_caseless(const struct upstreams *u, const union address *a)
+{
+	for (unsigned i = 0; i < RECURSORS_MAX; i++)
+		if (address_same(&u->caseless[i].of, a))
+			return mono_before(clock_mono(), u->caseless[i].until);
+	return false;
+}
+
+static void
+note_caseless(struct upstreams *u, const union address *a)
+{
+	char text[DNS_ADDRESS_TEXT_MAX];
+	unsigned at = 0;
+
+	if (is_caseless(u, a))
+		return;
+	while (at < RECURSORS_MAX && !address_same(&u->caseless[at].of, a))
+		at++;
+	if (at == RECURSORS_MAX)
+		at = u->caseless_next++ % RECURSORS_MAX;
+	u->caseless[at].of = *a;
+	u->caseless[at].until = mono_add(clock_mono(), CASELESS_TIME);
+	address_text(a, text);
+	log_warn(TAG, "recursor %s port %u does not give questions back as it got them (upper and lower case), which "
+	    "protects from forged replies: asking it over TCP", text, ntohs(a->v4.sin_port));
+}
+
+static bool
+start_at(struct upstream_call *c, bool stream)
+{
+	struct server *s = c->server;
+	struct upstreams *u = s->upstreams;
+	struct upstream_call **chain;
+
+	if (stream && !c->tcp && u->calls_tcp >= CALLS_TCP_MAX)
+		return false;
+	c->spare = stream && !c->tcp;
+	u->calls_tcp += c->spare;
+	c->stream = stream;
+	c->caseless = false;
+	randomise(c);
+	chain = chain_of(s, c->id);
+	c->next = *chain;
+	*chain = c;
+	c->chained = true;
+	if (stream ? send_tcp(c) : send_udp(c)) {
+		ev_timer_set(&c->timer, mono_seconds((struct mono){ s->conf.recursor_timeout }), 0.);
+		ev_timer_start(s->loop, &c->timer);
+		return true;
+	}
+	forget(c);
+	return false;
+}
+
 static void
 on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 {
@@ -274,6 +369,12 @@ on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void)loop;
 	(void)events;
+	if (c->caseless) {
+		note_caseless(c->server->upstreams, &c->to);
+		forget(c);
+		if (start_at(c, true))
+			return;
+	}
 	c->server->stats.forwarded_timed_out++;
 	next_recursor(c);
 }
@@ -286,20 +387,9 @@ start_next(struct upstream_call *c)
 
 	forget(c);
 	while (c->tried < s->recursor_count) {
-		struct upstream_call **chain;
-
 		c->to = s->recursors[(c->first + c->tried++) % s->recursor_count];
-		randomise(c);
-		chain = chain_of(s, c->id);
-		c->next = *chain;
-		*chain = c;
-		c->chained = true;
-		if (c->tcp ? send_tcp(c) : send_udp(c)) {
-			ev_timer_set(&c->timer, mono_seconds((struct mono){ s->conf.recursor_timeout }), 0.);
-			ev_timer_start(s->loop, &c->timer);
+		if (start_at(c, c->tcp || is_caseless(s->upstreams, &c->to)))
 			return true;
-		}
-		forget(c);
 	}
 	return false;
 }

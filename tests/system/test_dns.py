@@ -12,6 +12,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, Cluster, main, skip  # noqa: E402
 from dnsask import A, NOERROR, NXDOMAIN, PTR, REFUSED, SERVFAIL, SOA, SRV, ask, dns_pid, one_dns as one, question, udp, wire  # noqa: E402
+from nameserver import NameServer  # noqa: E402
 from netns import FarSide  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
@@ -232,6 +233,35 @@ def test_recursor():
         wait_for("they are counted", lambda: int(node.stats("rpcd")["dns_forged"]) >= 40)
 
 
+class Lowering(NameServer):
+    """Gives each question back in lower case, over UDP and TCP."""
+
+    def answer(self, packet, transport, address):
+        out = super().answer(packet, transport, address)
+        return out and out[:12] + out[12:].lower()
+
+
+def test_recursor_without_capitals():
+    """A recursor that loses the case of letters is named, and asked over TCP at once from then on; what a UDP client cannot take is
+    cut to an empty answer with TC."""
+    with Cluster("127.138.11") as c, Lowering(c.net + ".9", port=8653) as up:
+        node = one(c, recursors=[c.net + ".9:8653"])
+        up.add("www.example.net", "10.0.0.1")
+        up.add("many.example.net", *["10.0.1.%d" % i for i in range(40)])
+        assert ask(node, "WWW.example.NET") == (NOERROR, 1)
+        asked = up.questions("www.example.net", "udp")
+        assert asked == 1 and up.questions("www.example.net", "tcp") == 1
+        assert ask(node, "www.example.net") == (NOERROR, 1) and up.questions("www.example.net", "udp") == asked
+        assert node.log("rpcd").count("recursor %s.9 port 8653 does not give questions back as it got them" % c.net) == 1
+        plain = question("many.example.net")
+        opt = b"\0\0\x29%s\0\0\0\0\0\0"
+        for size, whole in ((None, False), (600, False), (4096, True)):
+            q = plain if size is None else plain[:11] + b"\1" + plain[12:] + opt % struct.pack("!H", size)
+            reply = udp(node, q)
+            assert bool(reply[2] & 2) != whole and (len(reply) > 600) == whole and reply[:2] == q[:2], (size, reply)
+            assert struct.unpack("!H", reply[6:8])[0] == (40 if whole else 0) and (size is None or whole or reply[11] == 1)
+
+
 # Asks each of the names so many times over UDP, then the last one over TCP; prints (rcode, TC, answers, bytes) of what came.
 STRANGER = """import socket, struct, sys
 addr, count, packets = sys.argv[1], int(sys.argv[2]), [bytes.fromhex(x) for x in sys.argv[3:]]
@@ -311,4 +341,4 @@ def test_dig():
 
 
 main(test_hostile_packets, test_connections, test_pipelined_beyond_the_limit, test_restart, test_killed_before_its_process,
-     test_reload, test_capitals, test_log_level, test_recursor, test_strangers, test_dig)
+     test_reload, test_capitals, test_log_level, test_recursor, test_recursor_without_capitals, test_strangers, test_dig)
