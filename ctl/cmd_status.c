@@ -14,6 +14,7 @@
 #include "ctl/raft.h"
 
 #define ASK_TIMEOUT_S 15		/* rpcd holds a question for half as long when it finds no server */
+#define LEADER_TIMEOUT_S 2		/* for the leader's word: without one, status says so within 3 s */
 #define NAMES_SHOWN 4			/* of nodes, in one line */
 #define TEXT_BYTES 4096
 #define REMEDY_BYTES 1024
@@ -37,13 +38,13 @@ struct status {
 /* -- questions -- */
 
 static struct part
-ask(struct status *s, const char *path)
+ask_within(struct status *s, const char *path, int timeout_s)
 {
 	struct client_answer a;
 	struct part p = { NULL, NULL, false };
 
 	/* 429 is how health says that not all are healthy. */
-	if (client_do(ctl_client(s->ctl), "GET", path, SPAN_NONE, ASK_TIMEOUT_S, &a) || a.status == 429) {
+	if (client_do(ctl_client(s->ctl), "GET", path, SPAN_NONE, timeout_s, &a) || a.status == 429) {
 		p.value = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
 		p.why = p.value == NULL ? out_safe(span_str("the answer is not JSON")) : NULL;
 	} else if (a.status == 0) {
@@ -58,6 +59,12 @@ ask(struct status *s, const char *path)
 		json_safe(p.value);
 	client_answer_done(&a);
 	return p;
+}
+
+static struct part
+ask(struct status *s, const char *path)
+{
+	return ask_within(s, path, ASK_TIMEOUT_S);
 }
 
 static void
@@ -77,7 +84,7 @@ ask_health(struct status *s)
 	s->health = ask(s, RAFT_HEALTH "?stale");
 	if (raft_leader(s->health.value) == NULL)
 		return;
-	leaders = ask(s, RAFT_HEALTH);
+	leaders = ask_within(s, RAFT_HEALTH, LEADER_TIMEOUT_S);
 	part_done(&s->health);
 	/* It has gone since, or does not answer. */
 	s->health = leaders.value != NULL ? leaders : ask(s, RAFT_HEALTH "?stale");
@@ -206,7 +213,8 @@ check_node(struct status *s)
 	const json_t *conf = json_object_get(s->self.value, "Config"), *raft = section(s, "raft");
 
 	if (s->self.value == NULL && s->self.refused) {
-		say(s, UNKNOWN("Show a token with agent:read, with --token-file; root on rpcd.sock needs none"),
+		say(s, UNKNOWN("Show a token with agent:read, with --token-file; root on rpcd.sock needs none, and "
+		    "a cluster's first token is made by clusterctl acl bootstrap"),
 		    "%s refuses: %s", client_addr(ctl_client(s->ctl)), s->self.why);
 		return;
 	}
@@ -272,7 +280,8 @@ check_leader(struct status *s)
 	if (s->health.value == NULL && not_judged(s) != NULL)
 		say(s, UNKNOWN("See acl"), "no server could judge the token: %s", s->health.why);
 	else if (s->health.value == NULL && s->health.refused)
-		say(s, UNKNOWN("Show a token that has it, with --token-file"), "%s", s->health.why);
+		say(s, UNKNOWN("Show a token that has it, with --token-file; a cluster's first one is made by "
+		    "clusterctl acl bootstrap"), "%s", s->health.why);
 	else if (s->health.value == NULL)
 		say(s, UNKNOWN("Ask on a server; clusterctl members shows them"), "%s", s->health.why);
 	else if (leader != NULL)
@@ -287,7 +296,9 @@ static void
 check_quorum(struct status *s)
 {
 	const json_t *more = json_object_get(s->health.value, "FailureTolerance"), *server;
-	unsigned healthy = 0, voters = 0;
+	struct buf learners = BUF_INIT(TEXT_BYTES);
+	unsigned healthy = 0, voters = 0, n = 0;
+	char name[REMEDY_BYTES];
 	size_t i;
 
 	if (s->health.value == NULL) {
@@ -297,20 +308,28 @@ check_quorum(struct status *s)
 	json_array_foreach(json_object_get(s->health.value, "Servers"), i, server) {
 		voters += is_true(server, "Voter");
 		healthy += is_true(server, "Voter") && is_true(server, "Healthy");
+		if (is_true(server, "Voter"))
+			continue;
+		snprintf(name, sizeof(name), "%s%s (%s since %s)", n == 0 ? "; no voter yet: " : "",
+		    json_text(server, "Name"), is_true(server, "Healthy") ? "healthy" : "not healthy",
+		    json_text(server, "StableSince"));
+		add_name(&learners, n++, name);
 	}
+	end_names(&learners, n);
 	if (healthy < voters / 2 + 1)
 		say(s, BAD("Start the others: clusterctl raft list-peers --stale"),
 		    "%u of %u voters healthy, %u needed", healthy, voters, voters / 2 + 1);
 	else
-		say(s, WELL, "%u of %u voters healthy, %lld more may fail", healthy, voters,
-		    (long long)json_integer_value(more));
+		say(s, WELL, "%u of %u voters healthy, %lld more may fail%s", healthy, voters,
+		    (long long)json_integer_value(more), buf_cstr(&learners));
+	buf_done(&learners);
 }
 
 #define DISK_FULL "its disk is full"
 
-/* What to do about a node, by the reason that raftd gives. */
+/* What to do about a server, by the reason that raftd gives.  Without a leader nobody can be removed. */
 static const char *
-remedy_of(const char *reason, const char *name, char text[REMEDY_BYTES])
+remedy_of(const char *reason, const char *name, bool leader, char text[REMEDY_BYTES])
 {
 	static const struct { const char *reason, *remedy; bool of_name; } all[] = {
 		{ "gossip reports", "Start it; if it is gone for good: clusterctl force-leave ", true },
@@ -324,7 +343,10 @@ remedy_of(const char *reason, const char *name, char text[REMEDY_BYTES])
 
 	while (strstr(reason, all[i].reason) == NULL)
 		i++;
-	snprintf(text, REMEDY_BYTES, "%s%s", all[i].remedy, all[i].of_name ? name : "");
+	if (all[i].of_name && !leader)
+		snprintf(text, REMEDY_BYTES, "Start it; if it is gone for good, see leader");
+	else
+		snprintf(text, REMEDY_BYTES, "%s%s", all[i].remedy, all[i].of_name ? name : "");
 	return text;
 }
 
@@ -340,7 +362,8 @@ check_servers(struct status *s)
 		char remedy[REMEDY_BYTES];
 
 		if (!is_true(server, "Healthy") && strcmp(reason, DISK_FULL) != 0)
-			say(s, BAD(remedy_of(reason, name, remedy)), "%s: %s", name, reason);
+			say(s, BAD(remedy_of(reason, name, raft_leader(s->health.value) != NULL, remedy)), "%s: %s",
+			    name, reason);
 	}
 	if (s->health.value == NULL)
 		say(s, UNKNOWN("See leader"), "not reported by any server");
@@ -414,8 +437,8 @@ check_members(struct status *s)
 				continue;
 			count[status >= 0 && status <= MEMBER_FAILED ? status : 0]++;
 			if (status == MEMBER_FAILED && !is_bad_server(s, m))
-				say(s, BAD(remedy_of("gossip reports", json_text(m, "Name"), remedy)), "%s: failed",
-				    json_text(m, "Name"));
+				say(s, BAD(remedy_of("gossip reports", json_text(m, "Name"), true, remedy)),
+				    "%s: failed", json_text(m, "Name"));
 		}
 	if (s->said == 0)
 		say(s, WELL, "%u alive, %u failed, %u left", count[MEMBER_ALIVE], count[MEMBER_FAILED],
@@ -544,18 +567,29 @@ static void
 check_pool(struct status *s, const json_t *pool)
 {
 	char name[KEYRING_POOL_BYTES];
-	struct buf text = BUF_INIT(TEXT_BYTES * 16), silent = BUF_INIT(TEXT_BYTES);
+	struct buf text = BUF_INIT(TEXT_BYTES * 16), silent = BUF_INIT(TEXT_BYTES), failed = BUF_INIT(TEXT_BYTES);
 	json_int_t nodes = json_integer_value(json_object_get(pool, "NumNodes"));
 	json_t *keys = json_object_get(pool, "Keys"), *count, *why;
 	const char *key, *node;
 	struct ctl_key id;
 	bool same = json_object_size(keys) == 1;
-	unsigned n = 0;
+	unsigned n = 0, n_silent = 0, n_failed = 0;
+	char said[TEXT_BYTES / 8];
 
 	keyring_pool_name(pool, name, sizeof(name));
-	json_object_foreach(json_object_get(pool, "Messages"), node, why)
-		add_name(&silent, n++, node);
-	end_names(&silent, n);
+	json_object_foreach(json_object_get(pool, "Messages"), node, why) {
+		const char *reason = json_string_value(why) != NULL ? json_string_value(why) : "";
+
+		n++;
+		if (strcmp(reason, "no answer") == 0) {
+			add_name(&silent, n_silent++, node);
+			continue;
+		}
+		snprintf(said, sizeof(said), "%s (%s)", node, reason);
+		add_name(&failed, n_failed++, said);
+	}
+	end_names(&silent, n_silent);
+	end_names(&failed, n_failed);
 	json_object_foreach(keys, key, count) {
 		json_int_t used = json_integer_value(json_object_get(json_object_get(pool, "PrimaryKeys"), key));
 
@@ -568,11 +602,15 @@ check_pool(struct status *s, const json_t *pool)
 	else if (!same)
 		say(s, BAD("Finish the rotation, to the key that you name: clusterctl keyring rotate --key ID"),
 		    "%s: %lld members, keys %s", name, (long long)nodes, buf_cstr(&text));
-	if (n > 0)
-		say(s, UNKNOWN("clusterctl keyring list"), "%s: malformed answer of %s", name, buf_cstr(&silent));
+	if (n_silent > 0)
+		say(s, UNKNOWN(is_true(pool, "WAN") ? "clusterctl members --wan shows who failed" :
+		    "clusterctl members shows who failed"), "%s: no answer of %s", name, buf_cstr(&silent));
+	if (n_failed > 0)
+		say(s, UNKNOWN("clusterctl keyring list"), "%s: %s", name, buf_cstr(&failed));
 	sodium_memzero(&id, sizeof(id));
 	buf_done(&text);
 	buf_done(&silent);
+	buf_done(&failed);
 }
 
 static void

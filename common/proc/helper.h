@@ -72,8 +72,8 @@ enum tv_err helper_start(struct helper *h);
  */
 void helper_replace(struct helper *h);
 /*
- * The setup became another one that a process takes in place: it is sent to the newest process, which is the one that is to
- * take over, if there is one.  Returns whether the one that serves got it.
+ * The setup became another one that a process takes in place: it is sent to the newest process, which is the one that
+ * is to take over, if there is one.  Returns whether the one that serves got it.
  */
 bool helper_setup(struct helper *h);
 /* Ends a pause: the reason why the process ended may be gone, as after a reload. */

@@ -392,8 +392,8 @@ sync_all(struct registry *r, bool output)
 /* -- comparing -- */
 
 /*
- * Does the catalog's record say the same as ours?  An output that differs, *late, may do so until its time has come, after
- * a restart too; tags that others set there are taken over where the service allows it.
+ * Does the catalog's record say the same as ours?  An output that differs, *late, may do so until its time has come,
+ * after a restart too; tags that others set there are taken over where the service allows it.
  */
 static bool
 same(struct entry *e, struct local_record *there, bool *late)

@@ -129,6 +129,7 @@ def test_servers():
         leader.kill()
         checks = wait_line(b, "leader", "not well", "none: 1 of 3 voters are present, and 2 are needed", "raft recover --dry-run")
         assert ("not well", "1 of 3 voters healthy, 2 needed") == checks["quorum"][0][:2], checks
+        assert "force-leave" not in str(checks) and "malformed" not in str(checks), "what cannot work without a leader: %s" % checks
         wait_line(client, "leader", "not well", "none: 1 of 3 voters", "raft recover --dry-run")
         # No server that could be asked: each part that is not known says so.
         b.kill("raftd")

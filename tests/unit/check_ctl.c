@@ -371,8 +371,11 @@ START_TEST(status_not_well)
 		    "\"Reason\":\"No leader: waiting for n2\"}",
 		    "leader    not well  none: waiting for n2. If those servers are lost for good: clusterctl raft recover --dry-run\n"
 		    "quorum    not well  1 of 2 voters healthy, 2 needed. Start the others: clusterctl raft list-peers --stale\n"
-		    "servers   not well  n2: gossip reports it failed. Start it; if it is gone for good: clusterctl force-leave n2\n"
+		    "servers   not well  n2: gossip reports it failed. Start it; if it is gone for good, see leader\n"
 		    "disks     unknown   without a leader" },
+		{ HEALTH, 429, "{\"Servers\":[" SERVER("n1", true, true, true, "") "," SERVER("n2", false, true, false, "") ","
+		    SERVER("n3", true, false, false, "its rpcd does not run") "," SERVER("n4", true, true, false, "") "]}",
+		    "quorum    well      2 of 3 voters healthy, 0 more may fail; no voter yet: n2 (healthy since " },
 		{ ASIDE, 200, "<html>", "leader    unknown   the answer is not JSON. " },
 		{ HEALTH, 500, "rpc error", "leader    unknown   rpc error. " },
 		{ HEALTH, 429, "{\"Servers\":[" SERVER("n1", true, true, true, "") "," SERVER("n2", true, false, false, "its disk is full") "]}",
@@ -386,7 +389,9 @@ START_TEST(status_not_well)
 		{ KEYRING, 200, "[" POOL("\"" KEY "\":2", "\"" KEY "\":2") "]", " (on 2, primary of 2). Finish the rotation" },
 		{ KEYRING, 200, "[" POOL("\"" KEY "\":3", "\"" KEY "\":2") "]", " (on 3, primary of 2). Finish the rotation" },
 		{ KEYRING, 200, "[{\"WAN\":true,\"NumNodes\":2,\"Messages\":{\"n2.d1\":\"no answer\"},\"Keys\":{\"" KEY "\":1},\"PrimaryKeys\":{\"" KEY "\":1}}]",
-		    "keyring   unknown   WAN: malformed answer of n2.d1. clusterctl keyring list\nNot" },
+		    "keyring   unknown   WAN: no answer of n2.d1. clusterctl members --wan shows who failed\nNot" },
+		{ KEYRING, 200, "[{\"NumNodes\":2,\"Messages\":{\"n2\":\"malformed answer\"},\"Keys\":{\"" KEY "\":1},\"PrimaryKeys\":{\"" KEY "\":1}}]",
+		    ": n2 (malformed answer). clusterctl keyring list\nNot" },
 		{ KEYRING, 200, "[{\"Datacenter\":\"d2\",\"Error\":\"No path to datacenter\"}]",
 		    "keyring   unknown   LAN (d2): No path to datacenter. clusterctl keyring list\n" },
 	};
@@ -413,7 +418,7 @@ START_TEST(status_nuances)
 	ck_assert_ptr_nonnull(strstr(out_text, "disks     well      none is full\n"));
 	ck_assert_int_eq(status_with(HEALTH, 403, "Permission denied: Missing operator:read permissions"), 1);
 	ck_assert_ptr_nonnull(strstr(out_text, "leader    unknown   Permission denied: Missing operator:read permissions. "
-	    "Show a token that has it, with --token-file\n"));
+	    "Show a token that has it, with --token-file; a cluster's first one is made by clusterctl acl bootstrap\n"));
 	(void)status_with(HEALTH, 429, "{\"Servers\":[" SERVER("n1", true, true, true, "") ","
  SERVER("n2", true, false, false, "gossip reports it failed") "]}");
 	answers(MEMBERS, subjects[MEMBERS], 200, "[" MEMBER("n1", 1, "1", "required") "," MEMBER("n2", 4, "1", "required") "]");
