@@ -18,7 +18,7 @@ const struct conf_opt rpcd_opts[] = {
 	{ "http_port", CONF_PORT, F(http_port), "8500", "0", NULL, NULL, CONF_RESTART,
 	    "port of the HTTP API; 0: only the unix socket rpcd.sock" },
 	{ "http_allow_remote", CONF_BOOL, F(http_allow_remote), "false", NULL, NULL, NULL, CONF_RESTART,
-	    "http_addresses may be other than loopback: in clear, tokens too; open to all without access control" },
+	    "http_addresses may be other than loopback: in plaintext, tokens too; open to all without access control" },
 	{ "http_admin", CONF_BOOL, F(http_admin), "false", NULL, NULL, NULL, CONF_LIVE,
 	    "serve administrative requests over TCP too; off: only over the unix socket rpcd.sock" },
 	{ "http_hosts", CONF_LIST, F(http_hosts), NULL, NULL, NULL, NULL, CONF_LIVE,
@@ -267,7 +267,7 @@ check_addresses(const struct rpcd_conf *c, char *errbuf, size_t cap)
 		}
 		if (c->http_port == 0 || c->http_allow_remote || cluster_addr_is_loopback(address))
 			continue;
-		snprintf(errbuf, cap, "http_addresses: %s is open to other machines, in clear, tokens too, and without "
+		snprintf(errbuf, cap, "http_addresses: %s is open to other machines, in plaintext, tokens too, and without "
 		    "access control any client that reaches it can read and write all data: http_allow_remote = true "
 		    "serves it there all the same", address);
 		return TV_EPERM;

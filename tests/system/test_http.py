@@ -235,7 +235,7 @@ def listens_beyond_loopback():
         n.start("rpcd")
         n.procs["rpcd"].may_end(1)
         assert n.wait_end("rpcd") == [1]
-        expected = ("%s/rpcd.conf: http_addresses: 0.0.0.0 is open to other machines, in clear, tokens too, and without "
+        expected = ("%s/rpcd.conf: http_addresses: 0.0.0.0 is open to other machines, in plaintext, tokens too, and without "
                     "access control any client that reaches it can read and write all data: http_allow_remote = true serves it "
                     "there all the same" % n.conf)
         assert expected in n.log("rpcd"), n.log("rpcd")

@@ -176,10 +176,10 @@ START_TEST(rpcd_across_keys)
 		    "limits.request_bytes_max must hold limits.kv_max_value_size, limits.header_bytes_max and 4096 more" },
 		{ "http_addresses = [\"::1\", \"127.8.9.10\"]", NULL },
 		{ "http_addresses = [\"::1\", \"10.0.0.1\"]",
-		    "http_addresses: 10.0.0.1 is open to other machines, in clear, tokens too, and without access control any "
+		    "http_addresses: 10.0.0.1 is open to other machines, in plaintext, tokens too, and without access control any "
 		    "client that reaches it can read and write all data: http_allow_remote = true serves it there all the same" },
 		{ "http_addresses = [\"0.0.0.0\"]",
-		    "http_addresses: 0.0.0.0 is open to other machines, in clear, tokens too, and without access control any "
+		    "http_addresses: 0.0.0.0 is open to other machines, in plaintext, tokens too, and without access control any "
 		    "client that reaches it can read and write all data: http_allow_remote = true serves it there all the same" },
 		{ "http_addresses = [\"::\", \"10.0.0.1\"]\nhttp_allow_remote = true", NULL },
 		{ "http_addresses = [\"10.0.0.1\"]\nhttp_port = 0", NULL },
