@@ -267,9 +267,9 @@ check_addresses(const struct rpcd_conf *c, char *errbuf, size_t cap)
 		}
 		if (c->http_port == 0 || c->http_allow_remote || cluster_addr_is_loopback(address))
 			continue;
-		snprintf(errbuf, cap, "http_addresses: %s is open to other machines, in plaintext, tokens too, and without "
-		    "access control any client that reaches it can read and write all data: http_allow_remote = true "
-		    "serves it there all the same", address);
+		snprintf(errbuf, cap, "http_addresses: %s is open to other machines, in plaintext, tokens too, and "
+		    "without access control any client that reaches it can read and write all data: "
+		    "http_allow_remote = true serves it there all the same", address);
 		return TV_EPERM;
 	}
 	return TV_OK;
