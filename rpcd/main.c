@@ -434,6 +434,7 @@ own_services(void *ctx, void (*fn)(void *fn_ctx, const struct service *s), void 
 }
 
 struct definition_changes {
+	struct registry *registry;
 	unsigned n[3];			/* by enum registry_change */
 };
 
@@ -442,6 +443,8 @@ log_change(void *ctx, enum registry_change change, enum entry_kind kind, struct 
 {
 	static const char *const names[] = { "added", "changed", "removed" };
 	struct definition_changes *c = ctx;
+	char why[DEFINITION_TEXT_MAX], safe[DEFINITION_TEXT_MAX * 2];
+	struct local_record rec;
 
 	c->n[change]++;
 	if (c->n[0] + c->n[1] + c->n[2] > CHANGES_LOGGED_MAX)
@@ -449,12 +452,17 @@ log_change(void *ctx, enum registry_change change, enum entry_kind kind, struct 
 	log_info("agent", "services.d: %s %s %.*s%s%.*s%s", names[change], kind == ENTRY_SERVICE ? "service" : "check",
 	    (int)id.len, (const char *)id.p, place.len > 0 ? " (" : "", (int)place.len, (const char *)place.p,
 	    place.len > 0 ? ")" : "");
+	if (change != DEFINED_NEW || kind != ENTRY_SERVICE)
+		return;
+	const struct entry *e = registry_find(c->registry, kind, id);
+	if (e != NULL && registry_get(e, &rec) && definition_hidden_from_dns(&rec.service, why))
+		log_warn("agent", "%s", log_safe(span_str(why), safe, sizeof(safe)));
 }
 
 static void
 take_definitions(struct rpcd *p, bool push)
 {
-	struct definition_changes c = { { 0 } };
+	struct definition_changes c = { .registry = p->registry };
 
 	registry_define(p->registry, p->defined.v, p->defined.n, push, log_change, &c);
 	if (c.n[0] + c.n[1] + c.n[2] > CHANGES_LOGGED_MAX)

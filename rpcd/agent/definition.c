@@ -619,3 +619,46 @@ definition_service(const struct service_def *d, struct arena *a, struct service_
 		status = service_check(d, &checks[i], at++, n, a, out, why);
 	return status;
 }
+
+/* -- names of DNS -- */
+
+#define LABEL_BYTES_MAX 63
+
+static const char *
+no_label(struct span name, bool dots)
+{
+	if (name.len == 0 || name.len > LABEL_BYTES_MAX)
+		return "is longer than the 63 bytes of a label";
+	for (size_t i = 0; i < name.len; i++) {
+		uint8_t c = name.p[i];
+
+		if (c == '.' && !dots)
+			return "has a dot, which is the border between tag and service there";
+		if (c <= ' ' || c > '~' || memchr("'@;()\"\\", c, 7) != NULL)
+			return "has characters that are not found there: letters, digits and hyphens are";
+	}
+	return NULL;
+}
+
+bool
+definition_hidden_from_dns(const struct service *s, char why[DEFINITION_TEXT_MAX])
+{
+	const char *wrong = no_label(s->Service, false);
+
+	if (wrong != NULL) {
+		snprintf(why, DEFINITION_TEXT_MAX, "Service name \"%.*s\" will not be discoverable via DNS: it %s",
+		    (int)(s->Service.len < 128 ? s->Service.len : 128), (const char *)s->Service.p, wrong);
+		return true;
+	}
+	for (uint32_t i = 0; i < s->Tags.n; i++) {
+		struct span tag = s->Tags.v[i];
+
+		if ((wrong = no_label(tag, true)) == NULL)
+			continue;
+		snprintf(why, DEFINITION_TEXT_MAX, "Service tag \"%.*s\" of \"%.*s\" will not be discoverable via DNS: "
+		    "it %s", (int)(tag.len < 128 ? tag.len : 128), (const char *)tag.p, (int)s->Service.len,
+		    (const char *)s->Service.p, wrong);
+		return true;
+	}
+	return false;
+}

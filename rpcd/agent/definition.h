@@ -71,6 +71,11 @@ struct service_records {
 	struct local_record *checks;
 	uint32_t n;
 };
+/*
+ * Is it a service that no name of DNS leads to, or has it such a tag?  Then a sentence in why, for the log, which is
+ * not all printable: what is of the service stands in it as it is.
+ */
+bool definition_hidden_from_dns(const struct service *s, char why[DEFINITION_TEXT_MAX]);
 /* The same of a service with its checks.  out borrows from d and the arena. */
 unsigned definition_service(const struct service_def *d, struct arena *a, struct service_records *out,
     char why[DEFINITION_TEXT_MAX]);

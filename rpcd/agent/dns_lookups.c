@@ -16,6 +16,7 @@
 #define CHAINS 1024			/* of follows, by id */
 #define BRIEF_MS 500			/* what is not followed, and may be kept all the same */
 #define LATE MONO_MS(1000)		/* then an older answer is better than none */
+#define REFUSED_REPEAT MONO_S(300)	/* between two lines about the token */
 #define SLICE 64			/* follows that one turn of the loop looks at */
 
 /* A question, as the cache knows it. */
@@ -70,6 +71,7 @@ struct dns_lookups {
 	struct cache_wait *probe;
 	struct mono written_until;
 	const struct dns_lookup_origin *origin;	/* while done runs */
+	struct mono refused_next;	/* when it is logged again that the token is unknown */
 	ev_timer late, look;
 	struct dns_lookups_stats stats;
 };
@@ -208,12 +210,28 @@ life_of(const struct dns_lookups *l, const struct cache_answer *answer, bool fol
 	return stale < old ? stale : old;
 }
 
+/* The servers do not know the token: each question is SERVFAIL until it is another one. */
+static void
+note_refused(struct dns_lookups *l, const struct op_reply *reply)
+{
+	struct mono now = clock_mono();
+
+	if (l->conf.quiet || reply->err != TV_EPERM || !span_starts(reply->text, span_str("ACL not found")) ||
+	    mono_before(now, l->refused_next))
+		return;
+	l->refused_next = mono_add(now, REFUSED_REPEAT);
+	log_warn(TAG, "ACL not found: %s is no token of this cluster (deleted, or expired), and names are answered "
+	    "with SERVFAIL: set another one",
+	    token_of(&l->conf.token).len > 0 ? "acl.tokens.default" : "the anonymous one");
+}
+
 /* What a cached answer to this question says. */
 static void
 read_cached(struct dns_lookups *l, const struct question *q, const struct op_reply *reply, bool stale,
     struct arena *a, struct msg_dns_found *found)
 {
 	dns_reply_read(q->kind, q->name, datacenter_of(l, q), local_of(l), reply, a, found);
+	note_refused(l, reply);
 	if (stale && depends_on_members(q) && l->conf.members != NULL)
 		l->stats.dead_left_out += dns_reply_leave_out(found, is_dead, l);
 	found->stale = stale;
@@ -560,6 +578,7 @@ take_reply(struct dns_lookup_call *c, const struct op_reply *reply)
 	c->call = NULL;
 	c->query = NULL;
 	dns_reply_read(c->q.kind, c->q.name, datacenter_of(c->owner, &c->q), local_of(c->owner), reply, &a, &found);
+	note_refused(c->owner, reply);
 	if (found.status == DNS_FAILED && c->fresh) {
 		arena_done(&a);
 		if (!start_cached(c))

@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/record/proxy_rules.h"
 #include "common/record/schema_json.h"
 #include "common/text/json_text.h"
@@ -109,7 +110,7 @@ run_register(struct request *r)
 	struct service_def d = { 0 };
 	struct service_records v, sidecar = { .n = 0 };
 	struct registry *registry = r->api->registry;
-	char why[DEFINITION_TEXT_MAX];
+	char why[DEFINITION_TEXT_MAX], safe[DEFINITION_TEXT_MAX * 2];
 
 	if (!api_decode(r, &service_def_schema, SJ_STRICT | SJ_SNAKE, false, &d))
 		return;
@@ -125,6 +126,9 @@ run_register(struct request *r)
 		return;
 	audit_about(r, v.service.service.ID);
 	bool replace = is_asked(r, "replace-existing-checks");
+	if (registry_find(registry, ENTRY_SERVICE, v.service.service.ID) == NULL &&
+	    definition_hidden_from_dns(&v.service.service, why))
+		log_warn("agent", "%s", log_safe(span_str(why), safe, sizeof(safe)));
 	enum tv_err err = registry_put_service(registry, &v.service, v.checks, v.n, replace);
 	if (err == TV_OK && d.Connect.has_sidecar)
 		err = registry_put_service(registry, &sidecar.service, sidecar.checks, sidecar.n, replace);

@@ -12,6 +12,7 @@ import threading
 import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import dnsask  # noqa: E402
 from aclkit import DENIED, NOT_FOUND, ON, Acl, auth  # noqa: E402
 from cluster import Cluster, main, rpcd_conf  # noqa: E402
 from waiting import wait_for  # noqa: E402
@@ -265,6 +266,8 @@ def test_what_is_hidden_is_told():
             'acl.tokens.default lacks node_prefix "" { policy = "read" }'))
         acl.delete(weak)
         wait_for("it is told as unknown", lambda: why("web.service.consul").endswith("acl.tokens.default is unknown"))
+        wait_for("DNS names the token", lambda: dnsask.ask(node, "x.node.consul")[0] == dnsask.SERVFAIL and
+                 "[WARN] dns: ACL not found: acl.tokens.default is no token of this cluster" in node.log("rpcd"))
 
 
 def test_off():

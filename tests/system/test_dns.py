@@ -159,6 +159,23 @@ def test_capitals():
         assert node.get("/v1/query/%s/execute" % node.http("POST", "/v1/query", query).json()["ID"]).json()["Datacenter"] == "us-east_1"
 
 
+def test_names_without_dns():
+    """Services and tags that no name leads to are warned of when they are registered, by a request or a file; and once."""
+    with Cluster("127.138.12") as c:
+        node = one(c)
+        for _ in range(2):
+            node.put("/v1/agent/service/register", {"Name": "a.b", "ID": "dots"}).ok()
+            node.put("/v1/agent/service/register", {"Name": "good-1_x", "Tags": ["v1.2", "my tag"]}).ok()
+            node.put("/v1/agent/service/register", {"Name": "x" * 64}).ok()
+        os.makedirs(node.conf + "/services.d", exist_ok=True)
+        with open(node.conf + "/services.d/file.json", "w") as f:
+            f.write('{"service": {"name": "of@file"}}')
+        node.signal(signal.SIGHUP, "rpcd")
+        for what, times in (('name "a.b" will not be discoverable via DNS: it has a dot', 1), ('name "%s"' % ("x" * 64), 1),
+                            ('tag "my tag" of "good-1_x"', 1), ('tag "v1.2"', 0), ('name "good-1_x"', 0), ('name "of@file"', 1)):
+            wait_for(what, lambda: node.log("rpcd").count("[WARN] agent: Service " + what) == times)
+
+
 def test_log_level():
     """A reload's log_level holds for the process that speaks DNS, and for the next one."""
     with Cluster("127.138.7") as c:
@@ -341,4 +358,4 @@ def test_dig():
 
 
 main(test_hostile_packets, test_connections, test_pipelined_beyond_the_limit, test_restart, test_killed_before_its_process,
-     test_reload, test_capitals, test_log_level, test_recursor, test_recursor_without_capitals, test_strangers, test_dig)
+     test_reload, test_capitals, test_names_without_dns, test_log_level, test_recursor, test_recursor_without_capitals, test_strangers, test_dig)
