@@ -37,7 +37,7 @@ RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(SECCOM
 common_libtvcore_a_SOURCES += \
 	common/text/duration.c common/text/duration.h common/text/rfc3339.c common/text/rfc3339.h common/text/edits.c common/text/edits.h \
 	common/text/base64.c common/text/base64.h common/text/json_text.c common/text/json_text.h \
-	common/record/schema.c common/record/schema_out.c common/record/schema.h \
+	common/record/schema.c common/record/schema_names.c common/record/schema_out.c common/record/schema.h \
 	common/record/record.h common/record/records.c common/record/records.h common/record/messages.c common/record/messages.h \
 	common/record/ops.c common/record/ops.h common/record/txn.c common/record/txn.h \
 	common/record/coordinate.c common/record/coordinate.h common/record/proxy_rules.c common/record/proxy_rules.h

@@ -96,7 +96,9 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 			    "names the servers it waits for.\n");
 		complain_access(c, a);
 	} else {
-		fprintf(stderr, "clusterctl: %s: HTTP status %ld\n", what, a->status);
+		fprintf(stderr, "clusterctl: %s: HTTP status %ld%s", what, a->status, a->reason[0] != '\0' ? ": " : "");
+		out_lines(stderr, span_str(a->reason));
+		fputc('\n', stderr);
 	}
 	return 1;
 }
@@ -116,6 +118,40 @@ tell_hidden(struct client *c, const struct client_answer *a, const json_t *list)
 		    "allows: give a token with --token-file or TRIUMVIR_TOKEN.\n");
 }
 
+/* Each \u0000 becomes the text \x00, as it is shown. */
+static void
+show_nuls(struct span text, struct buf *out)
+{
+	static const char nul[] = "\\u0000";
+	size_t len = sizeof(nul) - 1;
+
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.p[i] != '\\' || i + 1 == text.len) {
+			buf_u8(out, text.p[i]);
+		} else if (text.len - i >= len && memcmp(text.p + i, nul, len) == 0) {
+			buf_puts(out, "\\\\x00");
+			i += len - 1;
+		} else {
+			buf_put(out, text.p + i++, 2);
+		}
+	}
+}
+
+json_t *
+client_json(struct span text, json_error_t *why)
+{
+	struct buf shown = BUF_INIT(SIZE_MAX);
+	json_t *v = json_loadb((const char *)text.p, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, why);
+
+	if (v == NULL && json_error_code(why) == json_error_null_byte_in_key) {
+		show_nuls(text, &shown);
+		if (!shown.failed)
+			v = json_loadb((const char *)shown.data, shown.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, why);
+		buf_done(&shown);
+	}
+	return v;
+}
+
 json_t *
 client_get_json(struct client *c, const char *what, const char *path)
 {
@@ -126,7 +162,7 @@ client_get_json(struct client *c, const char *what, const char *path)
 	if (!client_do(c, "GET", path, SPAN_NONE, 30, &a)) {
 		client_complain(c, what, &a);
 	} else {
-		out = json_loadb((const char *)a.body.data, a.body.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+		out = client_json(buf_span(&a.body), &e);
 		if (out == NULL)
 			fprintf(stderr, "clusterctl: %s: the answer is not JSON: %s\n", what, e.text);
 		else if (!client_keeps_bytes(c))
@@ -140,13 +176,17 @@ client_get_json(struct client *c, const char *what, const char *path)
 void
 client_encode(struct buf *b, const char *text, bool keep_slash)
 {
-	static const char plain[] = "-._~";
+	client_encode_bytes(b, span_str(text), keep_slash);
+}
 
-	for (; *text != '\0'; text++) {
-		unsigned char ch = (unsigned char)*text;
+void
+client_encode_bytes(struct buf *b, struct span text, bool keep_slash)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		uint8_t ch = text.p[i];
 
 		if ((ch >= '0' && ch <= '9') || (ch >= 'A' && ch <= 'Z') || (ch >= 'a' && ch <= 'z') ||
-		    strchr(plain, ch) != NULL || (ch == '/' && keep_slash))
+		    memchr("-._~", ch, 4) != NULL || (ch == '/' && keep_slash))
 			buf_u8(b, ch);
 		else
 			buf_printf(b, "%%%02X", ch);

@@ -170,7 +170,7 @@ static size_t
 on_header(char *data, size_t size, size_t n, void *ctx)
 {
 	static const char name[] = "X-Consul-Index:", filtered[] = "X-Consul-Results-Filtered-By-ACLs: true",
-	    denies[] = "X-Consul-Default-ACL-Policy: deny";
+	    denies[] = "X-Consul-Default-ACL-Policy: deny", reason[] = "X-Consul-Reason: ";
 	struct client_answer *a = ctx;
 
 	if (size * n > sizeof(name) && strncasecmp(data, name, sizeof(name) - 1) == 0)
@@ -179,6 +179,9 @@ on_header(char *data, size_t size, size_t n, void *ctx)
 		a->filtered = true;
 	if (size * n >= sizeof(denies) && strncasecmp(data, denies, sizeof(denies) - 1) == 0)
 		a->denies = true;
+	if (size * n >= sizeof(reason) && strncasecmp(data, reason, sizeof(reason) - 1) == 0)
+		snprintf(a->reason, sizeof(a->reason), "%.*s", (int)(strcspn(data, "\r\n") - sizeof(reason) + 1),
+		    data + sizeof(reason) - 1);
 	return size * n;
 }
 

@@ -44,6 +44,7 @@ struct client_answer {
 	uint64_t index;			/* X-Consul-Index, or 0 */
 	bool filtered;			/* access control leaves something out: X-Consul-Results-Filtered-By-ACLs */
 	bool denies;			/* what no rule is about is denied: X-Consul-Default-ACL-Policy */
+	char reason[192];		/* X-Consul-Reason, where there is no body that says it */
 	char error[256];		/* why there was no whole answer */
 };
 
@@ -101,5 +102,11 @@ bool client_keeps_bytes(const struct client *c);
 json_t *client_get_json(struct client *c, const char *what, const char *path);
 /* Percent-encodes one path or query component onto b; keep_slash leaves '/' as it is. */
 void client_encode(struct buf *b, const char *text, bool keep_slash);
+void client_encode_bytes(struct buf *b, struct span text, bool keep_slash);
+/*
+ * The value that an answer is, or NULL and why.  Keys of objects with a NUL, which jansson does not hold, are as they
+ * are shown, "a\x00b", and then so is every text of it.
+ */
+json_t *client_json(struct span text, json_error_t *why);
 
 #endif

@@ -213,6 +213,16 @@ register_one(struct ctl *ctl, json_t *definition)
 	return rc;
 }
 
+/* A name that is meant for a file, as `consul services register` takes it: nothing is done then. */
+static bool
+is_file_name(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return strchr(name, '/') != NULL ||
+	    (dot != NULL && (strcmp(dot, ".json") == 0 || strcmp(dot, ".hcl") == 0 || strcmp(dot, ".conf") == 0));
+}
+
 int
 services_register(struct ctl *ctl)
 {
@@ -221,6 +231,14 @@ services_register(struct ctl *ctl)
 	size_t i;
 	int rc;
 
+	if (!file && is_file_name(ctl->argv[0])) {
+		char *shown = out_safe(span_str(ctl->argv[0]));
+
+		fprintf(stderr, "clusterctl: %s: \"%s\" looks like a file, and a name is expected: write @%s to "
+		    "register what a file defines (in JSON)\n", ctl->verb->words, shown, shown);
+		free(shown);
+		return 2;
+	}
 	list = file ? from_file(ctl, &rc) : json_pack("[o]", from_options(ctl, &rc));
 	if (list == NULL)
 		return rc;
@@ -234,28 +252,66 @@ services_register(struct ctl *ctl)
 
 /* -- deregister -- */
 
+static int
+hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The bytes that are shown as this: "a\x00b". */
+static void
+unshown(const char *shown, struct buf *out)
+{
+	for (; *shown != '\0'; shown++) {
+		bool escape = strncmp(shown, "\\x", 2) == 0 && hex_digit(shown[2]) >= 0 && hex_digit(shown[3]) >= 0;
+
+		buf_u8(out, escape ? (uint8_t)(hex_digit(shown[2]) << 4 | hex_digit(shown[3])) : (uint8_t)*shown);
+		shown += escape ? 3 : 0;
+	}
+}
+
+static bool
+deregister(struct ctl *ctl, struct span id, struct client_answer *a)
+{
+	struct buf path = BUF_INIT(65536);
+	bool done;
+
+	buf_puts(&path, "/v1/agent/service/deregister/");
+	client_encode_bytes(&path, id, false);
+	done = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), SPAN_NONE, TIMEOUT_S, a);
+	buf_done(&path);
+	return done;
+}
+
 int
 services_deregister(struct ctl *ctl)
 {
-	struct buf path = BUF_INIT(65536);
+	struct buf bytes = BUF_INIT(65536);
 	char *shown = out_safe(span_str(ctl->argv[0]));
 	json_t *services = ctl_get(ctl, "/v1/agent/services");
+	struct client_answer a;
 	int rc = 1;
 
+	unshown(ctl->argv[0], &bytes);
 	if (services == NULL) {
 		;
-	} else if (json_object_get(services, ctl->argv[0]) == NULL) {
+	} else if (json_object_get(services, shown) == NULL) {
 		fprintf(stderr, "clusterctl: %s: this node has no service with the ID \"%s\" (see `clusterctl services "
 		    "list`)\n", ctl->verb->words, shown);
 	} else {
-		buf_puts(&path, "/v1/agent/service/deregister/");
-		client_encode(&path, ctl->argv[0], false);
-		rc = ctl_put(ctl, buf_cstr(&path), TIMEOUT_S, NULL);
-		if (rc == 0)
+		bool done = deregister(ctl, span_str(ctl->argv[0]), &a);
+
+		if (!done && a.status == 404 && bytes.len < strlen(ctl->argv[0])) {
+			client_answer_done(&a);		/* it was typed as `services list` shows it */
+			done = deregister(ctl, buf_span(&bytes), &a);
+		}
+		rc = done ? 0 : client_complain(ctl->client, ctl->verb->words, &a);
+		if (done)
 			printf("Deregistered service: %s\n", shown);
+		client_answer_done(&a);
 	}
 	json_decref(services);
 	free(shown);
-	buf_done(&path);
+	buf_done(&bytes);
 	return rc;
 }

@@ -219,7 +219,9 @@ post(struct watch *w, struct span input)
 static json_t *
 parse(struct span text)
 {
-	return json_loadb((const char *)text.p, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	json_error_t why;
+
+	return client_json(text, &why);
 }
 
 /* Numbers that jansson has no place for stay as they came, and so does the text. */

@@ -71,7 +71,7 @@ rpcd_librpccheck_a_SOURCES = \
 	rpcd/check/schedule.c rpcd/check/schedule.h rpcd/check/verdict.c rpcd/check/verdict.h \
 	rpcd/check/tail.c rpcd/check/tail.h rpcd/check/reason.c rpcd/check/reason.h rpcd/check/grpc.c rpcd/check/grpc.h \
 	rpcd/check/docker_stream.c rpcd/check/docker_stream.h rpcd/check/fair.c rpcd/check/fair.h \
-	rpcd/check/names.c rpcd/check/names.h
+	rpcd/check/names.c rpcd/check/names.h rpcd/check/url.c rpcd/check/url.h
 sbin_PROGRAMS += rpcd/rpcd-check
 rpcd_rpcd_check_SOURCES = \
 	rpcd/check/main.c rpcd/check/checks.c rpcd/check/checker.h rpcd/check/resolve.c rpcd/check/resolve.h \

@@ -149,6 +149,8 @@ const struct conf_opt rpcd_opts[] = {
 	    CONF_LIVE, "above 0: /v1/agent/metrics?format=prometheus is served" },
 	{ "disable_coordinates", CONF_BOOL, F(disable_coordinates), "false", NULL, NULL, NULL, CONF_LIVE,
 	    "neither report this node's coordinate nor serve those of other nodes" },
+	{ "disable_http_unprintable_char_filter", CONF_BOOL, F(disable_unprintable_filter), "false", NULL, NULL, NULL,
+	    CONF_LIVE, "take paths with characters that cannot be printed, as keys of old clusters may have" },
 
 	{ "http_config.use_cache", CONF_BOOL, F(use_cache), "true", NULL, NULL, NULL, CONF_LIVE,
 	    "answer requests with ?cached from this node's memory; off: ?cached is ignored" },

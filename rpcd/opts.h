@@ -55,7 +55,7 @@ struct rpcd_conf {
 	/* requests */
 	struct mono default_query_time, max_query_time, rpc_hold_timeout, answer_timeout, failover_timeout;
 	struct mono discovery_max_stale, prometheus_retention_time;
-	bool disable_coordinates;
+	bool disable_coordinates, disable_unprintable_filter;
 	bool use_cache;
 	struct mono cache_ttl;
 

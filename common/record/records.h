@@ -110,7 +110,8 @@ RECORD(weights, (I64, Passing), (I64, Warning))
 RECORD(service, SERVICE_ROWS(0))	/* stored by node and ID */
 
 RECORD(check_definition,
-	(STR, HTTP, SF_OMITEMPTY), (STR, Method, SF_OMITEMPTY), (STR, Body, SF_OMITEMPTY), (STR, TCP, SF_OMITEMPTY),
+	(STR, HTTP, SF_OMITEMPTY), (STR, Method, SF_OMITEMPTY), (STR, Body, SF_OMITEMPTY | SF_FREE),
+	(STR, TCP, SF_OMITEMPTY),
 	(DURATION, Interval, SF_OMITEMPTY | SF_DURTEXT),
 	(DURATION, Timeout, SF_OMITEMPTY | SF_DURTEXT),
 	(DURATION, DeregisterCriticalServiceAfter, SF_OMITEMPTY | SF_DURTEXT),
@@ -118,7 +119,7 @@ RECORD(check_definition,
 	(JSON, Header, SF_OMITEMPTY),	/* object of lists of text */
 	(STR, TLSServerName, SF_OMITEMPTY))
 #define CHECK_ROWS(tags_flags) \
-	(STR, Node), (STR, CheckID), (STR, Name), (STR, Status), (STR, Notes), (STR, Output), \
+	(STR, Node), (STR, CheckID), (STR, Name), (STR, Status), (STR, Notes, SF_FREE), (STR, Output, SF_FREE), \
 	(STR, ServiceID), (STR, ServiceName), (STRS, ServiceTags, tags_flags), \
 	(STR, Type), (U64, ExposedPort), \
 	(OBJ, Definition, check_definition), \
@@ -239,7 +240,7 @@ RECORD(premise_list, (OBJS, All, premise))
 RECORD(prepared_failover, (I64, NearestN), (STRS, Datacenters, SF_NULLEMPTY))
 RECORD(prepared_template,
 	(STR, Type),			/* "name_prefix_match"; "": it is none */
-	(STR, Regexp), (BOOL, RemoveEmptyTags))
+	(STR, Regexp, SF_FREE), (BOOL, RemoveEmptyTags))
 RECORD(prepared_service,
 	(STR, Service), (OBJ, Failover, prepared_failover), (BOOL, OnlyPassing), (STRS, IgnoreCheckIDs, SF_NULLEMPTY),
 	(STR, Near),			/* a node, "_agent" or "_ip" */

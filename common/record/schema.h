@@ -53,6 +53,7 @@ enum schema_flags {
 	SF_NILEMPTY = 256,	/* ST_OBJ: nil in msgpack when all of it is empty */
 	SF_SNAKE = 512,		/* ST_OBJ: JSON in: what is in it may be spelled in snake_case, whoever asks */
 	SF_LISTS = 1024,	/* ST_OBJMAP, in filters: an object is but a list, the second field of sub */
+	SF_FREE = 2048,		/* text of any characters, no name: see schema_names_fit() */
 	SF_LATER = 128,		/* bodies of messages: appended by a later version, may be missing */
 };
 
@@ -90,6 +91,13 @@ void schema_unpack_fields(const struct schema *s, uint32_t fields, struct rd *in
  * Returns the reader's error; out then holds a torn text.
  */
 enum tv_err schema_json(const struct schema *s, struct rd *in, struct buf *out);
+/*
+ * Are all names in it, which is each text, element of a list and key of a map without SF_FREE, free of control
+ * characters?  If not, `why` says which one is not.
+ */
+bool schema_names_fit(const struct schema *s, const void *rec, char *why, size_t cap);
+/* C0, DEL or C1 (in UTF-8). */
+bool text_has_controls(struct span text);
 /* Compact JSON of a C struct. */
 void schema_json_rec(const struct schema *s, const void *rec, struct buf *out);
 

@@ -1,4 +1,5 @@
 /* JSON into records, by the schema. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,22 @@ struct from_json {
 
 static enum tv_err fill_object(struct from_json *j, const struct schema *s, unsigned from, json_t *obj, void *rec);
 
+/*
+ * Whole numbers above 2^63-1, which flags, indexes and the like may be, have no place in jansson.  They go through it
+ * as text behind this mark, which json_first_value() sets.
+ */
+#define LARGE "\x01large:"
+#define LARGE_LEN (sizeof(LARGE) - 1)
+
+static bool
+is_large(const json_t *v)
+{
+	const char *digits = json_is_string(v) ? json_string_value(v) + LARGE_LEN : "";
+
+	return json_string_length(v) > LARGE_LEN && memcmp(json_string_value(v), LARGE, LARGE_LEN) == 0 &&
+	    strspn(digits, "0123456789") == json_string_length(v) - LARGE_LEN;
+}
+
 static const char *
 json_kind(const json_t *v)
 {
@@ -33,7 +50,7 @@ json_kind(const json_t *v)
 	case JSON_ARRAY:
 		return "array";
 	case JSON_STRING:
-		return "string";
+		return is_large(v) ? "number" : "string";
 	case JSON_INTEGER:
 	case JSON_REAL:
 		return "number";
@@ -77,7 +94,7 @@ copy_text(struct from_json *j, const char *text, size_t len, struct span *out)
 static enum tv_err
 fill_str(struct from_json *j, const json_t *v, struct span *out)
 {
-	if (!json_is_string(v))
+	if (!json_is_string(v) || is_large(v))
 		return wrong_type(j, v, "string");
 	return copy_text(j, json_string_value(v), json_string_length(v), out);
 }
@@ -103,6 +120,10 @@ fill_i64(struct from_json *j, const json_t *v, bool is_unsigned, int64_t *out)
 {
 	const char *wanted = is_unsigned ? "uint64" : "int";
 
+	if (is_large(v) && is_unsigned) {
+		*out = (int64_t)strtoull(json_string_value(v) + LARGE_LEN, NULL, 10);
+		return TV_OK;
+	}
 	if (!json_is_integer(v))
 		return wrong_type(j, v, wanted);
 	if (is_unsigned && json_integer_value(v) < 0) {
@@ -326,7 +347,10 @@ put_value(json_t *v, struct buf *out)
 		put_list(v, out);
 		break;
 	case JSON_STRING:
-		json_quote(span_of(json_string_value(v), json_string_length(v)), out);
+		if (is_large(v))
+			buf_puts(out, json_string_value(v) + LARGE_LEN);
+		else
+			json_quote(span_of(json_string_value(v), json_string_length(v)), out);
 		break;
 	case JSON_INTEGER:
 		buf_printf(out, "%lld", (long long)json_integer_value(v));
@@ -450,6 +474,16 @@ unknown_field(struct from_json *j, const char *key)
 	return TV_EINVAL;
 }
 
+static bool
+says_something(const json_t *v)
+{
+	if (json_is_string(v))
+		return json_string_length(v) > 0;
+	if (json_is_number(v))
+		return json_number_value(v) != 0;
+	return json_is_true(v) || json_array_size(v) > 0 || json_object_size(v) > 0;
+}
+
 /* Fields from number `from` on: the key of an ST_OBJMAP element is not among them. */
 static enum tv_err
 fill_object(struct from_json *j, const struct schema *s, unsigned from, json_t *obj, void *rec)
@@ -466,7 +500,7 @@ fill_object(struct from_json *j, const struct schema *s, unsigned from, json_t *
 
 		if (f == NULL && (j->flags & SJ_SNAKE))
 			f = field_snake(s, from, key);
-		if (f == NULL && (j->flags & SJ_STRICT))
+		if (f == NULL && (j->flags & SJ_STRICT || (j->flags & SJ_KNOWN && says_something(value))))
 			return unknown_field(j, key);
 		if (f == NULL || ((f->flags & SF_READONLY) && !(j->flags & SJ_INDEXES)) || json_is_null(value))
 			continue;
@@ -508,6 +542,60 @@ nesting(struct span body)
 	return deepest;
 }
 
+/* The digits at p are a number that needs the 64th bit. */
+static bool
+needs_mark(const uint8_t *p, size_t len)
+{
+	char text[24], *end;
+
+	if (len < 19 || len > 20)
+		return false;
+	memcpy(text, p, len);
+	text[len] = '\0';
+	errno = 0;
+	return strtoull(text, &end, 10) > INT64_MAX && errno == 0;
+}
+
+/* Behind each of these a value begins. */
+static bool
+begins_value(uint8_t before)
+{
+	return memchr(":[, \t\n\r", before, 7) != NULL;
+}
+
+/* The text with each such number marked; false: it has none, and out may be empty. */
+static bool
+mark_large(struct span body, struct buf *out)
+{
+	bool in_string = false, marked = false;
+	size_t from = 0, n;
+
+	for (size_t i = 0; i < body.len; i += n) {
+		uint8_t c = body.p[i], after;
+
+		n = 1;
+		if (in_string && c == '\\')
+			n = 2;
+		else if (c == '"')
+			in_string = !in_string;
+		if (in_string || c < '1' || c > '9' || i == 0 || !begins_value(body.p[i - 1]))
+			continue;
+		while (i + n < body.len && body.p[i + n] >= '0' && body.p[i + n] <= '9')
+			n++;
+		after = i + n < body.len ? body.p[i + n] : 0;
+		if (after == '.' || (after | 0x20) == 'e' || !needs_mark(body.p + i, n))
+			continue;
+		buf_put(out, body.p + from, i - from);
+		buf_puts(out, "\"\\u0001large:");
+		buf_put(out, body.p + i, n);
+		buf_u8(out, '"');
+		from = i + n;
+		marked = true;
+	}
+	buf_put(out, body.p + from, marked ? body.len - from : 0);
+	return marked && !out->failed;
+}
+
 json_t *
 json_first_value(struct span body, char *errbuf, size_t cap)
 {
@@ -526,6 +614,11 @@ json_first_value(struct span body, char *errbuf, size_t cap)
 	}
 	json_t *value = json_loadb((const char *)body.p, body.len,
 	    JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+	struct buf marked = BUF_INIT(2 * JSON_BYTES_MAX);
+	if (value == NULL && json_error_code(&why) == json_error_numeric_overflow && mark_large(body, &marked))
+		value = json_loadb((const char *)marked.data, marked.len,
+		    JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+	buf_done(&marked);
 	if (value == NULL && json_error_code(&why) == json_error_premature_end_of_input)
 		snprintf(errbuf, cap, "unexpected EOF");
 	else if (value == NULL)

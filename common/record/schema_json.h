@@ -15,6 +15,8 @@
 #define SJ_SNAKE 2
 /* CreateIndex and ModifyIndex are taken too, in place of being ignored. */
 #define SJ_INDEXES 4
+/* As SJ_STRICT, but for those that say nothing: null, false, 0, "", [] and {}, which newer clients send. */
+#define SJ_KNOWN 8
 
 /*
  * Fills a zeroed struct.  Names match without regard to case; null leaves a field unset.  Everything is

@@ -22,12 +22,12 @@
 /* -- schemas -- */
 
 #define IGNORED(name_) { .name = (name_), .type = ST_CONST }
-#define F(t_, f_) { .name = #f_, .type = (t_), .offset = offsetof(struct check_def, f_) }
+#define F(t_, f_, ...) { .name = #f_, .type = (t_), .offset = offsetof(struct check_def, f_), __VA_ARGS__ }
 static const struct schema_field check_fields[] = {
 	F(ST_STR, ID),
 	F(ST_STR, CheckID),
 	F(ST_STR, Name),
-	F(ST_STR, Notes),
+	F(ST_STR, Notes, .flags = SF_FREE),
 	F(ST_STR, Status),
 	F(ST_STR, ServiceID),
 	F(ST_STR, Token),
@@ -41,10 +41,10 @@ static const struct schema_field check_fields[] = {
 	F(ST_STR, AliasNode),
 	F(ST_STR, AliasService),
 	F(ST_STR, DockerContainerID),
-	F(ST_STRS, Args),
-	F(ST_STRS, ScriptArgs),
+	F(ST_STRS, Args, .flags = SF_FREE),
+	F(ST_STRS, ScriptArgs, .flags = SF_FREE),
 	F(ST_STR, Method),
-	F(ST_STR, Body),
+	F(ST_STR, Body, .flags = SF_FREE),
 	F(ST_STR, TLSServerName),
 	F(ST_JSON, Header),
 	F(ST_BOOL, TLSSkipVerify),
@@ -187,15 +187,6 @@ check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
 /* -- how a check is run -- */
 
 static bool
-is_text(struct span s)
-{
-	for (size_t i = 0; i < s.len; i++)
-		if (s.p[i] < ' ' || s.p[i] == 0x7f)
-			return false;
-	return true;
-}
-
-static bool
 is_token(struct span s)
 {
 	static const char others[] = "!#$%&'*+-.^_`|~";
@@ -221,7 +212,7 @@ add_lines(const char *name, json_t *values, struct arena *a, struct span_list *o
 	json_array_foreach(values, i, value) {
 		struct span text = span_of(json_string_value(value), json_string_length(value));
 
-		if (!json_is_string(value) || !is_text(text))
+		if (!json_is_string(value) || text_has_controls(text))
 			return false;
 		v[out->n] = arena_printf(a, "%s: %.*s", name, (int)text.len, (const char *)text.p);
 		if (v[out->n++].p == NULL)
@@ -309,9 +300,6 @@ fill_run(const struct check_def *d, struct arena *a, struct check_run *out, char
 	if (h2ping && d->H2PingUseTLS.len > 0 && !span_eqs(d->H2PingUseTLS, "true") &&
 	    !span_eqs(d->H2PingUseTLS, "false"))
 		return refuse(why, 400, "Invalid check: H2PingUseTLS is true or false");
-	if (!is_text(out->Target) || !is_text(d->TLSServerName) || !is_text(d->AliasNode))
-		return refuse(why, 400, "Invalid check: HTTP, TCP, GRPC, H2PING, DockerContainerID, AliasNode, "
-		    "AliasService and TLSServerName must not have control characters");
 	if (d->AliasNode.len > NAME_BYTES_MAX || d->AliasService.len > NAME_BYTES_MAX)
 		return refuse(why, 400, "Invalid check: AliasNode or AliasService is longer than 1024 bytes");
 	if (out->Target.len + d->Body.len + d->TLSServerName.len + d->Shell.len + list_bytes(&out->Header) +
@@ -370,7 +358,9 @@ definition_check(const struct check_def *d, struct arena *a, struct local_record
 	if (d->Token.len > OP_NAME_BYTES_MAX)
 		return refuse(why, 400, "Token is longer than 255 bytes");
 	unsigned kind = check_kind(d, why);
-	return kind != 0 ? kind : status;
+	if (kind != 0 || status != 0)
+		return kind != 0 ? kind : status;
+	return schema_names_fit(&check_def_schema, d, why, DEFINITION_TEXT_MAX) ? 0 : 400;
 }
 
 /* -- services -- */
@@ -461,7 +451,7 @@ service_refused(const struct service_def *d, char why[DEFINITION_TEXT_MAX])
 		return refuse(why, 400, "Service name or ID is longer than 1024 bytes");
 	if (d->Token.len > OP_NAME_BYTES_MAX)
 		return refuse(why, 400, "Token is longer than 255 bytes");
-	return 0;
+	return schema_names_fit(&service_def_schema, d, why, DEFINITION_TEXT_MAX) ? 0 : 400;
 }
 
 static bool

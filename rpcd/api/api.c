@@ -58,19 +58,37 @@ moved(struct request *r, struct span to)
 	answer_finish(r, 301);
 }
 
+#define UNPRINTABLE "the path has characters that cannot be printed: disable_http_unprintable_char_filter in " \
+	"rpcd.conf takes them, and keys that have them can be read and removed by /v1/txn"
+
+/* What got a name that cannot be printed before such were refused can still be removed. */
+static bool
+takes_any_name(const struct request *r, struct span path)
+{
+	const struct endpoint_path *p = endpoint_find(path);
+
+	return r->api->conf->disable_unprintable_filter || (p != NULL && p->rows->flags & ANY_NAME);
+}
+
 /* Sets r->path, or answers. */
 static bool
 take_path(struct request *r, struct span raw)
 {
 	struct span path, clean;
-	enum tv_err err = path_decode(raw, &r->arena, &path);
+	enum tv_err err;
 
+	if (span_eqs(raw, "*") && strcmp(r->head.method, "OPTIONS") == 0) {
+		answer_empty(r, 200);		/* of the server as a whole (RFC 9110, 9.3.7) */
+		return false;
+	}
+	err = path_decode(raw, &r->arena, &path);
 	if (err != TV_OK) {
 		answer_text(r, err == TV_EFORMAT ? 400 : 500, "%s",
 		    err == TV_EFORMAT ? "400 Bad Request" : tv_strerror(err));
 		return false;
 	}
-	if (!path_printable(path)) {
+	if (!path_printable(path) && !takes_any_name(r, path)) {
+		answer_header(r, "X-Consul-Reason", UNPRINTABLE);
 		answer_empty(r, 400);
 		return false;
 	}

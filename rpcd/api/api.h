@@ -248,6 +248,11 @@ struct span api_body_dc(const struct request *r, struct span given);
  * 400 "Request decode failed: ..." (or 413) and returns false.
  */
 bool api_decode(struct request *r, const struct schema *s, unsigned flags, bool optional, void *rec);
+/* The same; `edit` may change the body before, or refuse it: false, and why. */
+bool api_decode_edited(struct request *r, const struct schema *s, unsigned flags, bool optional,
+    bool (*edit)(json_t *body, char *why, size_t cap), void *rec);
+/* Are all names of a record fit to be kept (schema_names_fit())?  If not, answers 400. */
+bool api_names_clean(struct request *r, const struct schema *s, const void *rec);
 /* 413 when the body did not fit; then returns true. */
 bool api_too_large(struct request *r, const char *limit_name);
 /* X-Consul-Token and its other spellings, or else the agent's default token; may be empty. */

@@ -244,7 +244,8 @@ run_checks(struct request *r)
 const struct endpoint api_agent_checks[] = {
 	{ "/v1/agent/checks", "GET", ACCESS_SHOWN, .run = run_checks },
 	{ "/v1/agent/check/register", "PUT", ACCESS_NAMED, .body = BODY_JSON, .run = run_register },
-	{ "/v1/agent/check/deregister/", "PUT", ACCESS_NAMED, .missing = "Missing check ID", .run = run_deregister },
+	{ "/v1/agent/check/deregister/", "PUT", ACCESS_NAMED, .missing = "Missing check ID",
+	    .flags = ANY_NAME, .run = run_deregister },
 	{ "/v1/agent/check/pass/", "PUT", ACCESS_NAMED, .arg = PASS, .run = run_note },
 	{ "/v1/agent/check/warn/", "PUT", ACCESS_NAMED, .arg = WARN, .run = run_note },
 	{ "/v1/agent/check/fail/", "PUT", ACCESS_NAMED, .arg = FAIL, .run = run_note },

@@ -378,7 +378,7 @@ const struct endpoint api_agent_services[] = {
 	{ "/v1/agent/service/", "GET", ACCESS_NAMED, .run = run_service },
 	{ "/v1/agent/service/register", "PUT", ACCESS_NAMED, .body = BODY_JSON, .run = run_register },
 	{ "/v1/agent/service/deregister/", "PUT", ACCESS_NAMED, .missing = "Missing service ID",
-	    .run = run_deregister },
+	    .flags = ANY_NAME, .run = run_deregister },
 	{ "/v1/agent/service/maintenance/", "PUT", ACCESS_NAMED, .missing = "Missing service ID",
 	    .run = run_service_maintenance },
 	{ "/v1/agent/maintenance", "PUT", ACCESS_NODE_WRITE, .run = run_node_maintenance },

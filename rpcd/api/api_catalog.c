@@ -110,9 +110,15 @@ finish_node_services(struct request *r, const struct op_reply *reply)
 	answer_services(r, &node_services_schema, reply->value);
 }
 
+static bool
+names_clean(struct request *r, void *args)
+{
+	return api_names_clean(r, &catalog_register_schema, args);
+}
+
 const struct endpoint api_catalog[] = {
 	{ "/v1/catalog/register", "PUT", ACCESS_OP, NULL, OP_CATALOG_REGISTER, BODY_JSON, .flags = STRICT,
-	    BIND(FROM_BODY_DC(catalog_register)), .render = RENDER_VALUE },
+	    BIND(FROM_BODY_DC(catalog_register)), .check = names_clean, .render = RENDER_VALUE },
 	{ "/v1/catalog/deregister", "PUT", ACCESS_OP, NULL, OP_CATALOG_DEREGISTER, BODY_JSON,
 	    BIND(FROM_BODY_DC(catalog_deregister)), .render = RENDER_VALUE },
 	{ "/v1/catalog/datacenters", "GET", ACCESS_OP, NULL, OP_CATALOG_DATACENTERS, .flags = CACHED,

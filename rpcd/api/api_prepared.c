@@ -1,21 +1,91 @@
 /* /v1/query: prepared queries.  Below /v1/query/ is an id, or an id or a name with /execute or /explain behind it. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "common/record/mpack.h"
 #include "common/record/records.h"
+#include "common/record/schema_json.h"
 #include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 #include "rpcd/route/failover.h"
 
 /* -- what is kept -- */
 
+static json_t *
+member(json_t *obj, const char *name)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(obj, key, value)
+		if (strcasecmp(key, name) == 0)
+			return value;
+	return NULL;
+}
+
+/* The datacenter that a target is; NULL with a sentence. */
+static const char *
+target_datacenter(json_t *target, char *why, size_t cap)
+{
+	const char *dc = json_string_value(member(target, "Datacenter"));
+
+	if (dc == NULL || dc[0] == '\0' || json_object_size(target) != 1) {
+		snprintf(why, cap, "each of Service.Failover.Targets names a Datacenter, and nothing else");
+		return NULL;
+	}
+	return dc;
+}
+
+/* Targets, of newer clients, are Datacenters in another form: that is how they are kept and shown. */
+static bool
+take_targets(json_t *body, char *why, size_t cap)
+{
+	json_t *failover = member(member(body, "Service"), "Failover"), *targets = member(failover, "Targets");
+	json_t *given = member(failover, "Datacenters"), *target, *dcs;
+	const char *dc = "";
+	size_t i;
+
+	if (json_array_size(targets) == 0)
+		return true;
+	if (json_integer_value(member(failover, "NearestN")) != 0 || json_array_size(given) > 0) {
+		snprintf(why, cap, "Service.Failover.Targets cannot be given together with NearestN or Datacenters");
+		return false;
+	}
+	dcs = json_array();
+	json_array_foreach(targets, i, target) {
+		if ((dc = target_datacenter(target, why, cap)) == NULL)
+			break;
+		json_array_append_new(dcs, json_string(dc));
+	}
+	json_object_clear(failover);
+	json_object_set_new(failover, "Datacenters", dcs);
+	return dc != NULL;
+}
+
+/* False: answered. */
+static bool
+take_query(struct request *r, bool optional, struct prepared_query *q)
+{
+	return api_decode_edited(r, &prepared_query_schema, SJ_KNOWN, optional, take_targets, q) &&
+	    api_names_clean(r, &prepared_query_schema, q);
+}
+
+static void
+run_create(struct request *r)
+{
+	struct prepared_query q = { .ID = SPAN_NONE };
+
+	if (take_query(r, false, &q))
+		api_ask(r, &q);
+}
+
 static void
 run_update(struct request *r)
 {
 	struct prepared_query q = { .ID = SPAN_NONE };
 
-	if (!api_decode(r, &prepared_query_schema, 0, true, &q))
+	if (!take_query(r, true, &q))
 		return;
 	q.ID = r->rest;
 	api_ask(r, &q);
@@ -255,7 +325,7 @@ run_execute(struct request *r)
 const struct endpoint api_prepared[] = {
 	{ "/v1/query", "GET", ACCESS_OP, .op = OP_QUERY_LIST, .query = QUERY_READ, .flags = SHOW_MODE },
 	{ "/v1/query", "POST", ACCESS_OP, .op = OP_QUERY_CREATE, .body = BODY_JSON, .query = QUERY_DC,
-	    .render = RENDER_VALUE, .wrap = "ID" },
+	    .run = run_create, .render = RENDER_VALUE, .wrap = "ID" },
 	{ "/v1/query/", "GET", ACCESS_OP, .ending = "/execute", .op = OP_QUERY_EXECUTE, .query = QUERY_READ,
 	    .flags = BARE_ALLOW | CACHED, .run = run_execute },
 	{ "/v1/query/", "GET", ACCESS_OP, .ending = "/explain", .op = OP_QUERY_EXPLAIN, .query = QUERY_READ,

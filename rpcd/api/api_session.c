@@ -35,7 +35,7 @@ run_create(struct request *r)
 		.Behavior = span_str("release"),
 	};
 
-	if (!api_decode(r, &session_schema, 0, true, &s))
+	if (!api_decode(r, &session_schema, 0, true, &s) || !api_names_clean(r, &session_schema, &s))
 		return;
 	reconcile_checks(&s);
 	if (!s.NodeChecks.set)

@@ -27,6 +27,30 @@ values_fit(struct request *r, const struct txn *t)
 	return true;
 }
 
+/* Names that were stored before such were refused can be read and removed all the same. */
+static bool
+keeps_name(struct span verb)
+{
+	return span_eqs(verb, "set") || span_eqs(verb, "cas") || span_eqs(verb, "lock");
+}
+
+static bool
+names_clean(struct request *r, const struct txn *t)
+{
+	const struct txn_op *ops = t->Ops.v;
+	bool fit = true;
+
+	for (uint32_t i = 0; i < t->Ops.n && fit; i++) {
+		const struct txn_op *op = &ops[i];
+		struct span verb = op->has_kv ? op->KV.Verb : op->has_node ? op->Node.Verb :
+		    op->has_service ? op->Service.Verb : op->Check.Verb;
+
+		if (keeps_name(verb))
+			fit = api_names_clean(r, &txn_op_schema, op);
+	}
+	return fit;
+}
+
 /* The body; false: answered. */
 static bool
 take_body(struct request *r, struct txn *t)
@@ -38,7 +62,7 @@ take_body(struct request *r, struct txn *t)
 		return false;
 	err = txn_from_json(buf_span(&r->body), &r->arena, t, why, sizeof(why));
 	if (err == TV_OK)
-		return values_fit(r, t);
+		return values_fit(r, t) && names_clean(r, t);
 	if (err == TV_ELIMIT)
 		answer_text(r, 413, "%s", why);
 	else

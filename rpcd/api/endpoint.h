@@ -75,6 +75,7 @@ enum endpoint_flag {
 	STRICT = 32,		/* BODY_JSON: unknown fields are refused */
 	COORDINATES = 64,	/* 401 while disable_coordinates is on */
 	BARE_ALLOW = 128,	/* the Allow of a 405 is without OPTIONS; of the first row of a path */
+	ANY_NAME = 512,			/* names in the path may have characters that cannot be printed: it removes */
 	CACHED = 256,		/* ?cached answers from this node's cache; the operation is one of cache_takes() */
 };
 

@@ -307,6 +307,13 @@ api_too_large(struct request *r, const char *limit_name)
 bool
 api_decode(struct request *r, const struct schema *s, unsigned flags, bool optional, void *rec)
 {
+	return api_decode_edited(r, s, flags, optional, NULL, rec);
+}
+
+bool
+api_decode_edited(struct request *r, const struct schema *s, unsigned flags, bool optional,
+    bool (*edit)(json_t *body, char *why, size_t cap), void *rec)
+{
 	char why[512];
 
 	if (api_too_large(r, "body_bytes_max"))
@@ -314,10 +321,21 @@ api_decode(struct request *r, const struct schema *s, unsigned flags, bool optio
 	if (r->body.len == 0 && optional)
 		return true;
 	json_t *v = json_first_value(buf_span(&r->body), why, sizeof(why));
-	enum tv_err err = v == NULL || !api_tenancy_body(v, why, sizeof(why)) ? TV_EFORMAT :
-	    schema_from_json(s, v, flags, &r->arena, rec, why, sizeof(why));
+	bool good = v != NULL && api_tenancy_body(v, why, sizeof(why)) && (edit == NULL || edit(v, why, sizeof(why)));
+	enum tv_err err = !good ? TV_EFORMAT : schema_from_json(s, v, flags, &r->arena, rec, why, sizeof(why));
 	json_decref(v);
 	if (err != TV_OK)
 		answer_text(r, err == TV_ENOMEM ? 500 : 400, "Request decode failed: %s", why);
 	return err == TV_OK;
+}
+
+bool
+api_names_clean(struct request *r, const struct schema *s, const void *rec)
+{
+	char why[256];
+
+	if (schema_names_fit(s, rec, why, sizeof(why)))
+		return true;
+	answer_text(r, 400, "%s", why);
+	return false;
 }

@@ -10,6 +10,7 @@
 
 #include "rpcd/check/dial.h"
 #include "rpcd/check/reason.h"
+#include "rpcd/check/url.h"
 
 static void
 give_up(struct dial *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -116,14 +117,15 @@ on_found(void *ctx, const struct addresses *found, const char *why)
 	try_next(d);
 }
 
-/* "host:port", IPv6 addresses in brackets. */
+/* "host:port", IPv6 addresses in brackets; IPv4 ones may have them. */
 static bool
 split(struct span target, char *host, size_t cap, uint16_t *port)
 {
 	const uint8_t *colon = target.len == 0 ? NULL : memrchr(target.p, ':', target.len);
 	char digits[8], *end;
 
-	if (colon == NULL || !span_copy(span_of(target.p, (size_t)(colon - target.p)), host, cap) || host[0] == '\0' ||
+	if (colon == NULL || !span_copy(url_unbracketed(span_of(target.p, (size_t)(colon - target.p))), host, cap) ||
+	    host[0] == '\0' ||
 	    (strchr(host, ':') != NULL && host[0] != '[') ||
 	    !span_copy(span_of(colon + 1, (size_t)(target.p + target.len - colon - 1)), digits, sizeof(digits)))
 		return false;

@@ -16,6 +16,7 @@
 #include "rpcd/check/reason.h"
 #include "rpcd/check/resolve.h"
 #include "rpcd/check/tail.h"
+#include "rpcd/check/url.h"
 
 #define BODY_BYTES_READ (1u << 20)
 #define HEAD_BYTES_MAX (64u << 10)
@@ -154,7 +155,7 @@ take_url(struct http *h, const char *url, char *why, size_t cap)
 
 	if (u == NULL)
 		return "out of memory";
-	CURLUcode rc = curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
+	CURLUcode rc = curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME | CURLU_PATH_AS_IS);
 	snprintf(why, cap, "malformed URL");
 	bool ok = rc == CURLUE_OK && part(u, CURLUPART_SCHEME, 0, scheme, sizeof(scheme));
 	if (rc == CURLUE_BAD_SCHEME)
@@ -189,11 +190,13 @@ take_place(struct http *h, char *why, size_t cap)
 	struct place *p = c->kept;
 
 	if (p == NULL) {
-		char *target = span_dup(c->def.Target);
-		const char *bad = target == NULL ? "out of memory" : take_url(h, target, why, cap);
+		struct buf text = BUF_INIT(3 * c->def.Target.len + 16);
+		char *target = url_to_ask(c->def.Target, &text) && !text.failed ? span_dup(buf_span(&text)) : NULL;
+		const char *bad = target == NULL ? "malformed URL" : take_url(h, target, why, cap);
 		size_t host = strlen(h->host) + 1, url = h->url == NULL ? 0 : strlen(h->url) + 1;
 
 		free(target);
+		buf_done(&text);
 		if (bad != NULL || (p = malloc(sizeof(*p) + host + url)) == NULL)
 			return bad != NULL ? bad : "out of memory";
 		*p = (struct place){ .port = h->port, .url = host,

@@ -187,13 +187,13 @@ static const struct {
 } known_fields[] = {
 	{ "accept", offsetof(struct request_head, accept), false },
 	{ "accept-encoding", offsetof(struct request_head, accept_encoding), false },
-	{ "authorization", offsetof(struct request_head, authorization), false },
+	{ "authorization", offsetof(struct request_head, authorization), true },
 	{ "cache-control", offsetof(struct request_head, cache_control), false },
 	{ "origin", offsetof(struct request_head, origin), true },
 	{ "sec-fetch-site", offsetof(struct request_head, fetch_site), true },
 	{ "x-consul-namespace", offsetof(struct request_head, tenant_namespace), true },
 	{ "x-consul-partition", offsetof(struct request_head, tenant_partition), true },
-	{ "x-consul-token", offsetof(struct request_head, token), false },
+	{ "x-consul-token", offsetof(struct request_head, token), true },
 };
 
 /* Ends the part with a NUL, where a space or the end of a line was. */

@@ -39,11 +39,14 @@ START_TEST(keeping)
 	struct request *r;
 
 	begin();
-	r = fake_begin("POST", "/v1/query?dc=dc2", "{\"name\":\"q\",\"Service\":{\"Service\":\"web\",\"Tags\":[\"!a\"]},\"Unknown\":1}", NULL);
+	r = fake_begin("POST", "/v1/query?dc=dc2", "{\"name\":\"q\",\"Service\":{\"Service\":\"web\",\"Tags\":[\"!a\"],\"Peer\":\"\","
+	    "\"Failover\":{\"Targets\":[{\"Datacenter\":\"dc3\"},{\"Datacenter\":\"dc2\"}]}},\"Unknown\":[]}", NULL);
 	asked(OP_QUERY_CREATE, &q);
 	span_is(fake.q.dc, "dc2");
 	span_is(q.Name, "q");
 	span_is(q.Service.Tags.v[0], "!a");
+	ck_assert_uint_eq(q.Service.Failover.Datacenters.n, 2);
+	span_is(q.Service.Failover.Datacenters.v[0], "dc3");
 	reply_record(&text_reply_schema, &(struct text_reply){ span_str(QID) });
 	fake_answered(r, 200, "{\"ID\":\"" QID "\"}");
 	fake_end(r);
@@ -60,6 +63,15 @@ START_TEST(keeping)
 	fake_answered(r, 500, "Cannot modify non-existent prepared query: '" QID "'");
 	fake_end(r);
 	fake_is("POST", "/v1/query", "{nope", 400, NULL);
+	/* Whoever misspells a part would lose what it was to guarantee. */
+	fake_is("POST", "/v1/query", "{\"Near\":\"_ip\"}", 400, "Request decode failed: json: unknown field \"Near\"");
+	fake_is("PUT", "/v1/query/" QID, "{\"Service\":{\"Failovers\":{\"NearestN\":1}}}", 400,
+	    "Request decode failed: json: unknown field \"Failovers\"");
+	fake_is("POST", "/v1/query", "{\"Service\":{\"Failover\":{\"NearestN\":1,\"Targets\":[{\"Datacenter\":\"a\"}]}}}", 400,
+	    "Request decode failed: Service.Failover.Targets cannot be given together with NearestN or Datacenters");
+	fake_is("POST", "/v1/query", "{\"Service\":{\"Failover\":{\"Targets\":[{\"Datacenter\":\"a\"},{}]}}}", 400,
+	    "Request decode failed: each of Service.Failover.Targets names a Datacenter, and nothing else");
+	fake_is("POST", "/v1/query", "{\"Name\":\"a\\u0000b\"}", 400, "Name must not have control characters: there is U+0000 in it");
 	fake_is("POST", "/v1/query", "", 400, NULL);
 }
 END_TEST

@@ -6,9 +6,38 @@
 #include "rpcd/check/grpc.h"
 #include "rpcd/check/schedule.h"
 #include "rpcd/check/tail.h"
+#include "rpcd/check/url.h"
 #include "rpcd/check/verdict.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+
+/* -- URLs -- */
+
+START_TEST(urls_are_asked_for_as_written)
+{
+	static const char *const all[][2] = {
+		{ "http://h:9000/a b", "http://h:9000/a%20b" }, { "http://h/a|b", "http://h/a%7Cb" },
+		{ "http://h/a\"b<c>", "http://h/a%22b%3Cc%3E" }, { "http://h/{x}?{y}", "http://h/%7Bx%7D?{y}" },
+		{ "http://h/a/../b//c/.", "http://h/a/../b//c/." }, { "http://h/a%20b", "http://h/a%20b" },
+		{ "http://h/%7c!(1)", "http://h/%7c!(1)" }, { "http://h/a b!%2f%7c", "http://h/a%20b%21/%7C" },
+		{ "http://h/\xc3\xa4", "http://h/%C3%A4" }, { "http://h/?q=a b#c d", "http://h/?q=a%20b" },
+		{ "http://h?q=/x|", "http://h?q=/x|" }, { "http://h", "http://h" }, { "http://h/%zz", NULL }, { "http://h/%2", NULL },
+		{ "http://[10.77.0.1]:9998/health", "http://10.77.0.1:9998/health" }, { "http://[127.0.0.1]/", "http://127.0.0.1/" },
+		{ "http://u:p@[127.0.0.1]:1", "http://u:p@127.0.0.1:1" }, { "https://[::1]:80/", "https://[::1]:80/" },
+		{ "http://[nonsense]/", "http://[nonsense]/" }, { "nonsense", "nonsense" }, { "", "" }, { "http://", "http://" },
+	};
+
+	for (size_t i = 0; i < NITEMS(all); i++) {
+		struct buf out = BUF_INIT(1024);
+		bool good = url_to_ask(span_str(all[i][0]), &out);
+
+		ck_assert_msg(good == (all[i][1] != NULL), "%s", all[i][0]);
+		if (good)
+			ck_assert_str_eq(buf_cstr(&out), all[i][1]);
+		buf_done(&out);
+	}
+}
+END_TEST
 
 /* -- when -- */
 
@@ -306,6 +335,7 @@ main(void)
 	TCase *t = tcase_create("schedule");
 
 	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, urls_are_asked_for_as_written);
 	tcase_add_test(t, runs_are_on_a_grid);
 	tcase_add_test(t, a_run_longer_than_its_interval_leaves_points_out);
 	tcase_add_test(t, many_that_come_at_once_are_spread);

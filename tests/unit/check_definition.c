@@ -173,8 +173,10 @@ START_TEST(refusals)
 		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Header\":{\"A:\":[\"b\"]},\"Interval\":\"1s\"}}", 400,
 		    "Invalid check: Header must be an object of lists of text, without control characters" },
 		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\\u0001\",\"Interval\":\"1s\"}}", 400,
-		    "Invalid check: HTTP, TCP, GRPC, H2PING, DockerContainerID, AliasNode, AliasService and TLSServerName must "
-		    "not have control characters" },
+		    "Check.HTTP must not have control characters: there is U+0001 in it" },
+		{ "{\"Name\":\"w\",\"Tags\":[\"a\",\"b\\u0085\"]}", 400, "Tags must not have control characters: there is U+0085 in it" },
+		{ "{\"Name\":\"w\",\"TaggedAddresses\":{\"\\n\":{\"Address\":\"a\",\"Port\":1}}}", 400,
+		    "TaggedAddresses.Name must not have control characters: there is U+000A in it" },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {

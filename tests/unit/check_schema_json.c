@@ -209,6 +209,33 @@ START_TEST(first_value)
 }
 END_TEST
 
+START_TEST(numbers_of_64_bits)
+{
+	static const char text[] = "{\"Flags\":18446744073709551615,\"Key\":\"9999999999999999999,\\\"\",\"LockIndex\": 9223372036854775808}";
+	struct kv_entry kv = { 0 };
+	json_t *v = json_first_value(span_str(text), why, sizeof(why));
+
+	ck_assert_ptr_nonnull(v);
+	ck_assert_int_eq(schema_from_json(&kv_entry_schema, v, 0, &arena, &kv, why, sizeof(why)), TV_OK);
+	ck_assert_uint_eq(kv.Flags, UINT64_MAX);
+	ck_assert_uint_eq(kv.LockIndex, UINT64_C(1) << 63);
+	ck_assert_str_eq((const char *)kv.Key.p, "9999999999999999999,\"");
+	json_decref(v);
+	/* Only where the field has room for it. */
+	ck_assert_ptr_null(json_first_value(span_str("{\"Flags\":18446744073709551616}"), why, sizeof(why)));
+	v = json_first_value(span_str("{\"Key\":18446744073709551615}"), why, sizeof(why));
+	ck_assert_int_eq(schema_from_json(&kv_entry_schema, v, 0, &arena, &kv, why, sizeof(why)), TV_EFORMAT);
+	ck_assert_str_eq(why, "json: cannot unmarshal number into Go value of type string");
+	json_decref(v);
+	/* What is of any form keeps it. */
+	struct service_proxy p = { 0 };
+	v = json_first_value(span_str("{\"Config\":{\"a\":[18446744073709551615,\"\\u0001large:1x\"]}}"), why, sizeof(why));
+	ck_assert_int_eq(schema_from_json(&service_proxy_schema, v, 0, &arena, &p, why, sizeof(why)), TV_OK);
+	ck_assert_str_eq((const char *)p.Config.p, "{\"a\":[18446744073709551615,\"\\u0001large:1x\"]}");
+	json_decref(v);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -225,6 +252,7 @@ main(void)
 	tcase_add_test(t, wrong_types);
 	tcase_add_test(t, binary);
 	tcase_add_test(t, first_value);
+	tcase_add_test(t, numbers_of_64_bits);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
