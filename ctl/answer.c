@@ -104,8 +104,8 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 }
 
 /* A list that is shorter, or empty, for want of rights is not the whole truth. */
-static void
-tell_hidden(struct client *c, const struct client_answer *a, const json_t *list)
+void
+client_tell_hidden(struct client *c, const struct client_answer *a, const json_t *list)
 {
 	bool empty = (json_is_array(list) || json_is_object(list)) &&
 	    json_array_size(list) + json_object_size(list) == 0;
@@ -167,7 +167,7 @@ client_get_json(struct client *c, const char *what, const char *path)
 			fprintf(stderr, "clusterctl: %s: the answer is not JSON: %s\n", what, e.text);
 		else if (!client_keeps_bytes(c))
 			json_safe(out);
-		tell_hidden(c, &a, out);
+		client_tell_hidden(c, &a, out);
 	}
 	client_answer_done(&a);
 	return out;

@@ -98,6 +98,8 @@ int client_complain(struct client *c, const char *what, const struct client_answ
 /* true: client_get_json() returns texts as they came; else made fit for a terminal, see json_safe(). */
 void client_keep_bytes(struct client *c, bool keep);
 bool client_keeps_bytes(const struct client *c);
+/* Says on stderr that a list is not all there is, if the answer says so. */
+void client_tell_hidden(struct client *c, const struct client_answer *a, const json_t *list);
 /* GET and parse; complains itself and returns NULL on failure.  The caller json_decref()s it. */
 json_t *client_get_json(struct client *c, const char *what, const char *path);
 /* Percent-encodes one path or query component onto b; keep_slash leaves '/' as it is. */

@@ -139,6 +139,8 @@ kv_list(struct ctl *ctl)
 		list = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
 	else if (a.status != 404)
 		rc = complain(ctl, prefix, &a);
+	if (rc == 0)
+		client_tell_hidden(ctl->client, &a, list);
 	if (!ctl->json)
 		json_safe(list);
 	if (ctl->json && rc == 0) {

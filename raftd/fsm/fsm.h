@@ -170,6 +170,7 @@ struct fsm_answer {
 	struct span text;
 	uint64_t index;			/* X-Consul-Index of the result, at least 1 */
 	bool refused;			/* of fsm_judge(): TV_OK, and the reply says why it may not be done */
+	bool hidden;			/* something was left out that this token may not read; never for the anonymous one */
 };
 /*
  * Runs a read op on the current state, or on what a reader sees; appends the answer value (record or array) to `out`.

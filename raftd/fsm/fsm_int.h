@@ -667,7 +667,11 @@ bool premises_hold(struct apply *p, struct span packed);
 static inline bool
 may_read(const struct reading *r, enum acl_resource resource, struct span name)
 {
-	return r->who == NULL || acl_set_allows(r->who, resource, name, ACL_READ);
+	bool may = r->who == NULL || acl_set_allows(r->who, resource, name, ACL_READ);
+
+	if (!may && r->ans != NULL)
+		r->ans->hidden = true;
+	return may;
 }
 static inline bool
 may_read_node(const struct reading *r, struct span node)

@@ -5,6 +5,7 @@
 
 #include "common/net/msg.h"
 #include "common/record/mpack.h"
+#include "common/record/op_note.h"
 #include "raftd/engine/engine.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/request/request.h"
@@ -197,6 +198,8 @@ reply_value(struct request *q, uint64_t index, struct span value, struct buf *me
 {
 	struct op_reply a = { .err = TV_OK, .index = index, .value = value };
 
+	if (q->hidden)
+		a.text = span_str(OP_NOTE_FILTERED);
 	if (value.len > q->d->conf.answer_bytes_max) {
 		request_failf(q, TV_ELIMIT, q->writing ? "it was carried out, but the answer is larger than answer_bytes_max allows" :
 		    "the answer is larger than answer_bytes_max allows; ask for less");

@@ -59,6 +59,7 @@ struct request {
 	struct state_read *lookup;	/* under way; owned; or NULL */
 	uint64_t needed;		/* what is found in a state of this index or newer may be given */
 	struct fsm_watch *watch;
+	bool hidden;				/* its answer leaves something out that its token may not read */
 	const struct fsm_rights *rights;	/* that it was judged by, owned; NULL: none */
 	TAILQ_ENTRY(request) guarded;	/* while it waits: of those whose tokens may change, see raftd/serve/token_watch.h */
 	bool is_guarded;

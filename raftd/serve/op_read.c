@@ -215,6 +215,7 @@ give(struct request *q)
 		return;
 	}
 	unblock(q);
+	q->hidden = r->answer.hidden;
 	if (r->large.len > 0) {
 		struct buf value = r->large;	/* what was looked up ends with the request */
 

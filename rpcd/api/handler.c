@@ -4,6 +4,7 @@
 #include "common/base/assert.h"
 #include "common/text/duration.h"
 #include "common/record/mpack.h"
+#include "common/record/op_note.h"
 #include "common/record/schema_json.h"
 #include "common/record/records.h"
 #include "common/text/json_text.h"
@@ -214,6 +215,8 @@ api_headers(struct request *r, const struct op_reply *reply, bool consistency)
 	};
 
 	put_headers(r, reply->index, reply->known_leader, reply->last_contact_ms);
+	r->hidden = r->hidden || (reply->err == TV_OK && span_eqs(reply->text, OP_NOTE_FILTERED));
+	api_filtered_header(r);
 	if (consistency)
 		answer_header(r, "X-Consul-Effective-Consistency", modes[r->op.mode]);
 }

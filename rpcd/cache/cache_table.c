@@ -3,6 +3,7 @@
 
 #include "common/base/assert.h"
 #include "common/base/rng.h"
+#include "common/record/op_note.h"
 #include "rpcd/cache/cache_table_int.h"
 
 #define BUCKETS_MIN 256
@@ -369,6 +370,7 @@ answer(const struct cache_entry *e, struct mono now, struct cache_answer *out)
 		.index = e->index, .known_leader = e->known_leader && in_contact,
 		.last_contact_ms = e->last_contact_ms + (in_contact ? 0 : (uint64_t)mono_ms(out->age)),
 		.value = span_of(e->value, e->value_len),
+		.text = e->filtered ? span_str(OP_NOTE_FILTERED) : SPAN_NONE,
 	};
 }
 
@@ -660,6 +662,7 @@ cache_table_fetched(struct cache_table *t, struct mono now, struct cache_entry *
 	e->valid = true;
 	e->index = index;
 	e->known_leader = reply->known_leader;
+	e->filtered = span_eqs(reply->text, OP_NOTE_FILTERED);
 	e->last_contact_ms = reply->last_contact_ms;
 	e->fetched_at = now;
 	e->failures = 0;

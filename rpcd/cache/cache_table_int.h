@@ -55,7 +55,7 @@ struct cache_entry {
 	enum tv_err err;		/* of the last fetch */
 	uint8_t account, failures;
 	uint8_t fetch_state;		/* enum fetch_state */
-	bool refreshed, valid, known_leader, ended;
+	bool refreshed, valid, known_leader, filtered, ended;
 	bool asked;			/* at least once */
 	bool often;			/* on that list */
 	uint8_t key[];

@@ -247,13 +247,27 @@ def test_what_is_hidden_is_told():
             path = "/v1/agent/" + path
             assert node.get(path, headers=auth(none)).headers.get(header) == "true", path
             assert header not in acl.http("GET", path).headers and header not in node.get(path).headers, path
+        # Lists of the servers as well.
+        acl.http("PUT", "/v1/kv/x", b"1").ok()
+        acl.http("PUT", "/v1/kv/y", b"1").ok()
+        acl.ask("PUT", "/v1/session/create", {"Name": "s"})
+        acl.ask("POST", "/v1/query", {"Name": "q", "Service": {"Service": "web"}})
+        for path in ("catalog/nodes", "catalog/services", "catalog/service/web", "catalog/node/x", "catalog/node-services/x",
+                     "health/service/web", "health/service/web?cached", "health/node/n1", "health/checks/web", "health/state/any",
+                     "session/list", "query", "kv/?keys", "kv/?recurse"):
+            got = acl.http("GET", "/v1/" + path).ok()
+            assert header not in got.headers, path
+            got = node.get("/v1/" + path, headers=auth(none))
+            assert got.headers.get(header) == "true", (path, got, got.headers)
+            assert header not in node.get("/v1/" + path).headers, path
         p = node.ctl("members")
         assert "Nothing is shown to the anonymous token" in p.stderr, p
         path = os.path.join(c.dir, "token")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
             f.write(none + "\n")
-        p = node.ctl("--token-file", path, "members")
-        assert "Some are hidden by access control" in p.stderr, p
+        for words in ("members", "catalog nodes", "catalog services", "kv list"):
+            p = node.ctl("--token-file", path, *words.split())
+            assert "Some are hidden by access control" in p.stderr, p
 
         def why(name):
             return acl.ask("GET", "/v1/agent/dns/" + name)["Why"]
