@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/log.h"
 #include "common/conf/conf.h"
 #include "common/conf/ucl.h"
 #include "rpcd/agent/def_files.h"
@@ -110,6 +111,28 @@ list(const char *folder, struct dirent ***names, char *errbuf, size_t cap)
 	return n;
 }
 
+static int
+is_another(const struct dirent *d)
+{
+	return d->d_name[0] != '.' && !is_ours(d);
+}
+
+/* A definition that was renamed, or that another program would read, is missed only when its service is. */
+static void
+tell_others(const char *folder)
+{
+	struct dirent **names = NULL;
+	char shown[256];
+	int n = scandir(folder, &names, is_another, by_bytes);
+
+	if (n > 0)
+		log_warn("rpcd", "services.d: %s%s not read: only files whose names end in .conf or .json are",
+		    log_safe(span_str(names[0]->d_name), shown, sizeof(shown)), n > 1 ? " and others are" : " is");
+	for (int i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+}
+
 enum tv_err
 def_files_read(struct def_set *s, const char *folder, const char *user, bool scripts, struct registry *registry,
     char *errbuf, size_t cap)
@@ -130,9 +153,11 @@ def_files_read(struct def_set *s, const char *folder, const char *user, bool scr
 	for (int i = 0; i < n; i++)
 		free(names[i]);
 	free(names);
-	if (err == TV_OK)
+	if (err == TV_OK) {
 		def_set_finish(s);
-	else
+		tell_others(folder);
+	} else {
 		def_set_done(s);
+	}
 	return err;
 }

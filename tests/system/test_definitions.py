@@ -106,6 +106,11 @@ def test_both_forms():
         assert (all_checks["disk"]["Name"], all_checks["disk"]["Type"]) == ("Free space", "")
         assert all_checks["db-2"]["Type"] == "ttl" and all_checks["of-db"]["ServiceName"] == "db"
         wait_for("the catalog agrees", lambda: agrees(n, n))
+        assert "[WARN] rpcd: services.d: passed-over.txt is not read: only files whose names end in .conf or .json are" in n.log("rpcd")
+        os.rename(os.path.join(n.conf, "services.d", "b.json"), os.path.join(n.conf, "services.d", "b.hcl"))
+        told = n.ctl("validate", n.conf)
+        assert "b.hcl and others are not read" in told.stdout + told.stderr, told
+        os.rename(os.path.join(n.conf, "services.d", "b.hcl"), os.path.join(n.conf, "services.d", "b.json"))
         assert "services.d: added service web (%s/services.d/a.conf:3)" % n.conf in n.log("rpcd")
         assert "services.d: 2 files with 9 services and checks: 9 added, 0 changed, 0 removed" in n.log("rpcd")
 
