@@ -93,6 +93,7 @@ on_setup(void *ctx, struct chan *c)
 	for (uint32_t i = 0; i < setup.recursors.n; i++)
 		if (!has_port(p, port_of(setup.recursors.v[i])))
 			p->ports[p->port_count++] = port_of(setup.recursors.v[i]);
+	recursors_again(p->recursors);
 	(void)chan_send_record(c, MSG_DNS_SETUP, 0, &msg_dns_setup_schema, &setup);	/* else it closes */
 	arena_done(&a);
 }

@@ -296,6 +296,13 @@ begin_within(struct recursors *r, struct mono wait)
 }
 
 void
+recursors_again(struct recursors *r)
+{
+	if (ev_is_active(&r->timer))		/* there are names */
+		begin_within(r, WAIT_FIRST);
+}
+
+void
 recursors_failed(struct recursors *r)
 {
 	struct mono since = mono_sub(clock_mono(), r->round);

@@ -34,6 +34,8 @@ void recursors_free(struct recursors *r);
 void recursors_reload(struct recursors *r);
 /* None of them answered a question: names are resolved again soon. */
 void recursors_failed(struct recursors *r);
+/* A process was told recursors_now(), and does not serve yet: `resolved` is called again soon. */
+void recursors_again(struct recursors *r);
 /* "192.0.2.1 53", in the order of the configuration, each once. */
 struct span_list recursors_now(const struct recursors *r, struct arena *a);
 /* Is one of the list other than an address? */

@@ -637,8 +637,10 @@ forward(struct server *s, struct ask *a, const struct client *c, const struct dn
 		fail(s, c, q, 0, DNS_REFUSED);
 	else if ((a->forward = upstream_ask(s, a->msg, c->udp == NULL, forwarded, a)) != NULL)
 		return true;
-	else
+	else {
+		s->stats.forwarded_failed += s->recursor_count == 0;	/* rpcd then resolves their names anew */
 		fail(s, c, q, DNS_RA, DNS_SERVFAIL);
+	}
 	return false;
 }
 

@@ -215,8 +215,8 @@ is_askable(const struct server *s, const union address *a)
 {
 	char text[DNS_ADDRESS_TEXT_MAX];
 
-	/* No socket of that family is to be had here: what a name leads to may have others. */
-	if (s->started && s->conf.recursor_names && !s->families[a->any.sa_family == AF_INET6])
+	/* There is no socket of that family here, or the port is for a process that is about to take over. */
+	if (s->started && s->conf.recursor_names && !may_dial(s, a))
 		return false;
 	if (!is_ourselves(s, a))
 		return true;
