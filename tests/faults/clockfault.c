@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,6 +43,8 @@ attach(void)
 	if (path == NULL)
 		return;
 	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES && geteuid() != 0)
+		return;			/* a helper, behind the walls of its daemon: faults are that one's */
 	at = fd < 0 ? MAP_FAILED : mmap(NULL, CLOCKFAULT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (fd >= 0)
 		close(fd);
