@@ -328,9 +328,9 @@ def two_datacenters():
         held.unharmed()
         assert names(two) == ["m1"] and catalog(two, "m1")[0] == id_of(two)
         # A name that differs by case is taken in this pool as well.
-        three = c.add("N1", 3, dc="DC1", raftd=dict(SOON, bootstrap_expect=1), retry_join_wan=[one.addr]).start()
+        three = c.add("N1", 3, dc="dc1", raftd=dict(SOON, bootstrap_expect=1), retry_join_wan=[one.addr]).start()
         three.may_end("gossipd", 0, 1)
-        logs(one, "gossipd", "our own name n1.dc1 ", "as N1.DC1: names are compared without case")
+        logs(one, "gossipd", "our own name n1.dc1 ", "as N1.dc1: names are compared without case")
         for n in (one, two):
             assert n.members(wan=True) == {"n1.dc1": ALIVE, "m1.dc2": ALIVE}
         assert one.running("gossipd")
