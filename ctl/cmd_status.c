@@ -251,6 +251,34 @@ check_node(struct status *s)
 		    json_text(conf, "Datacenter"));
 }
 
+/* Is there anything to say of this node's services, and its own checks? */
+static void
+check_services(struct status *s)
+{
+	struct part checks = ask(s, "/v1/agent/checks");
+	struct buf names = BUF_INIT(TEXT_BYTES);
+	char one[REMEDY_BYTES], remedy[REMEDY_BYTES];
+	const char *id;
+	json_t *check;
+	unsigned n = 0;
+
+	json_object_foreach(checks.value, id, check) {
+		const char *status = json_text(check, "Status"), *service = json_text(check, "ServiceID");
+
+		if (strcmp(status, "passing") == 0)
+			continue;
+		snprintf(one, sizeof(one), "%s%s%s is %s", service, service[0] != '\0' ? ": " : "", id, status);
+		add_name(&names, n++, one);
+	}
+	end_names(&names, n);
+	snprintf(remedy, sizeof(remedy), "clusterctl health --node %s",
+	    json_text(json_object_get(s->self.value, "Config"), "NodeName"));
+	if (n > 0)
+		say(s, BAD(remedy), "here: %s", buf_cstr(&names));
+	buf_done(&names);
+	part_done(&checks);
+}
+
 /* Why no server could judge the token; NULL: one could, or access control is off. */
 static const char *
 not_judged(const struct status *s)
@@ -663,7 +691,8 @@ int
 cmd_status(struct ctl *ctl)
 {
 	static const struct { const char *name; void (*check)(struct status *s); } checks[] = {
-		{ "node", check_node }, { "acl", check_acl }, { "leader", check_leader }, { "quorum", check_quorum },
+		{ "node", check_node }, { "services", check_services },
+		{ "acl", check_acl }, { "leader", check_leader }, { "quorum", check_quorum },
 		{ "servers", check_servers }, { "disks", check_disks }, { "members", check_members },
 		{ "identity", check_identity },
 		{ "versions", check_versions }, { "keyring", check_keyring },

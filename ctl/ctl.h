@@ -170,7 +170,7 @@ ctl_verb event_fire, event_list, event_watch, cmd_watch, cmd_lock, cmd_monitor, 
 ctl_verb prepared_create, prepared_update, prepared_list, prepared_show, prepared_delete, prepared_execute;
 ctl_verb prepared_explain, catalog_nodes, catalog_names, catalog_service, cmd_dns, services_list, services_register;
 ctl_verb services_deregister, maint_status, maint_enable, maint_disable, raft_list_peers, raft_remove_peer;
-ctl_verb raft_transfer_leader, autopilot_get, autopilot_set, autopilot_health, raft_recover;
+ctl_verb cmd_health, raft_transfer_leader, autopilot_get, autopilot_set, autopilot_health, raft_recover;
 ctl_verb snapshot_save, snapshot_restore, snapshot_inspect, snapshot_status, keyring_show, keyring_install;
 ctl_verb keyring_use, keyring_remove, keyring_export, keyring_rotate, keyring_encrypt, cmd_reload, cmd_keygen;
 ctl_verb acl_bootstrap, acl_token_list, acl_token_read, acl_token_self, acl_token_create, acl_token_update;

@@ -142,6 +142,9 @@ const struct verb ctl_verbs[] = {
 	{ "catalog services", "", "the names of the services", catalog_names, OPTIONS(DC) },
 	{ "catalog datacenters", "", "the datacenters", catalog_names, NULL },
 	{ "catalog service", "NAME", "the instances of a service", catalog_service, OPTIONS(NEAR, DC) },
+	{ "health", "[SERVICE]", "show what checks say, and why", cmd_health, OPTIONS(
+		OPT("--node NODE", "checks of this node and its services"), STALE, DC,
+		OPT("SERVICE", "checks of its instances, and of their nodes")) },
 	{ "dns", "NAME", "explain what DNS answers, and what it leaves out", cmd_dns, OPTIONS(
 		PARAM("--type TYPE", "A, AAAA, SRV, ANY, TXT, NS, SOA, PTR ...; A without it"),
 		PARAM("--tcp", "as over TCP"),

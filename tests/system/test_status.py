@@ -228,4 +228,38 @@ def test_strangers():
         stays_well(alone, lambda: None)
 
 
-main(test_members_and_keys, test_servers, test_strangers, test_who_asks)
+def test_services():
+    """What checks say, and why: `health`; those of this node are a line of its status while they are not passing."""
+    with Cluster("127.60.66") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+        wait_well(node)
+        node.put("/v1/agent/service/register", {"Name": "web", "Checks": [
+            {"CheckID": "alive", "TTL": "1h"}, {"CheckID": "ready", "TTL": "1h", "Status": "passing"}]}).ok()
+        node.put("/v1/agent/service/register", {"Name": "db", "ID": "db1"}).ok()
+        node.put("/v1/agent/check/update/alive", {"Status": "critical", "Output": "no route\nto host"}).ok()
+        node.put("/v1/agent/service/maintenance/db1?enable=true&reason=new%20disk").ok()
+        checks = wait_line(node, "services", "not well", "web: alive is critical", "clusterctl health --node n1")
+        only(checks, "services")
+        assert "db1: _service_maintenance:db1 is critical" in checks["services"][0][1], checks
+
+        def told():
+            lines = node.ctl("health", "--node", "n1").stdout.splitlines()
+            return lines if any("no route ..." in line for line in lines) and any("new disk" in line for line in lines) else None
+        lines = wait_for("the outputs are there", told)
+        assert lines[0].split() == ["Status", "Node", "Service", "Check", "Output"] and lines[-1] == "2 critical, 0 warning, 2 passing", lines
+        assert [line.split()[0] for line in lines[1:-1]] == ["critical", "critical", "passing", "passing"], lines
+        for args, want in ((("web",), {"alive", "ready", "serfHealth"}), (("--node", "n1", "WEB"), {"alive", "ready", "serfHealth"}),
+                           ((), {"alive", "ready", "serfHealth", "_service_maintenance:db1"})):
+            got = json.loads(node.ctl("--json", "health", *args).stdout)
+            assert {k["CheckID"] for k in got} == want and len(got) == len(want), (args, got)
+        assert [k["Output"] for k in got if k["CheckID"] == "alive"] == ["no route\nto host"]
+        for args in (("nothing",), ("--node", "nowhere")):
+            p = node.ctl("health", *args, check=False)
+            assert p.returncode == 1 and p.stdout == "" and "of that name" in p.stderr, p
+        node.put("/v1/agent/service/maintenance/db1?enable=false").ok()
+        node.put("/v1/agent/check/pass/alive").ok()
+        wait_well(node)
+
+
+main(test_members_and_keys, test_servers, test_strangers, test_who_asks, test_services)
