@@ -135,6 +135,32 @@ heir_of(const struct reconcile_view *v, struct span id, const struct reconcile_n
 	return NULL;
 }
 
+/* Does it live under another spelling of its name? */
+static bool
+is_respelled(const struct reconcile_view *v, const struct reconcile_member *m)
+{
+	for (uint32_t i = m->id.len == 0 ? NONE : v->by_id[hash_nocase(m->id) & v->mask]; i != NONE; i = v->seen[i].next_id) {
+		const struct reconcile_member *o = &v->seen[i].m;
+
+		if (is_living(o) && span_eq_nocase(o->id, m->id) && span_eq_nocase(o->name, m->name))
+			return true;
+	}
+	return false;
+}
+
+/* Does another member live with its id?  Then its own entry may be out of its reach. */
+static bool
+is_copied(const struct reconcile_view *v, const struct reconcile_member *m)
+{
+	for (uint32_t i = m->id.len == 0 ? NONE : v->by_id[hash_nocase(m->id) & v->mask]; i != NONE; i = v->seen[i].next_id) {
+		const struct reconcile_member *o = &v->seen[i].m;
+
+		if (is_living(o) && span_eq_nocase(o->id, m->id) && !span_eq(o->name, m->name))
+			return true;
+	}
+	return false;
+}
+
 static bool
 is_self(const struct reconcile_view *v, const struct reconcile_node *n)
 {
@@ -188,6 +214,9 @@ decide_alive(const struct reconcile_view *v, const struct reconcile_member *m, b
 	}
 	if (named->known && !span_eq(named->name, m->name)) {
 		holder = holder_of(v, named);
+		/* One without an id that nobody made passing again keeps nobody out for the sake of a refused copy. */
+		if (holder != NULL && named->id.len == 0 && st->critical && is_copied(v, holder))
+			holder = NULL;
 		if (holder != NULL && !span_eq(holder->name, m->name)) {
 			refuse(out, RECONCILE_NAME_TAKEN, holder);
 			return;
@@ -216,7 +245,7 @@ decide_failed(const struct reconcile_view *v, const struct reconcile_member *m, 
 	if (heir != NULL && !span_eq(heir->name, m->name)) {
 		out->action = RECONCILE_FORGET;
 		out->other = *heir;
-	} else if (is_own_entry(v, m, &st->named) && !st->critical) {
+	} else if (is_own_entry(v, m, &st->named) && !st->critical && !is_respelled(v, m)) {
 		out->action = RECONCILE_WRITE_FAILED;
 	}
 }
