@@ -119,6 +119,53 @@ START_TEST(each_row_knows_strangers)
 }
 END_TEST
 
+/*
+ * Rows that name something, or show what is found, and are not decided by an operation: where the name of another one's object
+ * is tried with a right to one's own.  All others need the right to a whole resource, or are operations, whose fields
+ * tests/system/lib/namedfields.py walks.
+ */
+static const struct {
+	const char *method, *path, *tried;
+} named_rows[] = {
+	{ "GET", "/v1/agent/service/", "services_and_checks" }, { "GET", "/v1/agent/health/service/id/", "services_and_checks" },
+	{ "GET", "/v1/agent/health/service/name/", "services_and_checks" }, { "GET", "/v1/agent/coordinate/", "members_and_events" },
+	{ "GET", "/v1/agent/services", "services_and_checks" }, { "GET", "/v1/agent/checks", "services_and_checks" },
+	{ "GET", "/v1/agent/members", "members_and_events" }, { "GET", "/v1/event/list", "members_and_events" },
+	{ "GET", "/v1/agent/coordinate", "members_and_events" }, { "PUT", "/v1/agent/query/", "members_and_events" },
+	{ "GET", "/v1/agent/queries", "names nothing: what this node heard of queries, for whom may read them" },
+	{ "GET", "/v1/config/", "there are no entries" }, { "PUT", "/v1/config", "there are no entries" },
+	{ "DELETE", "/v1/config/", "there are no entries" },
+#define OBJECTS(path) { "PUT", path, "test_acl_agent_objects" }
+	OBJECTS("/v1/agent/service/register"), OBJECTS("/v1/agent/service/deregister/"), OBJECTS("/v1/agent/service/maintenance/"),
+	OBJECTS("/v1/agent/check/register"), OBJECTS("/v1/agent/check/deregister/"), OBJECTS("/v1/agent/check/pass/"),
+	OBJECTS("/v1/agent/check/warn/"), OBJECTS("/v1/agent/check/fail/"), OBJECTS("/v1/agent/check/update/"),
+};
+
+START_TEST(each_row_is_decided)
+{
+	bool seen[sizeof(named_rows) / sizeof(named_rows[0])] = { false };
+	const struct endpoint *e;
+
+	for (unsigned i = 0; (e = api_endpoint(i)) != NULL; i++) {
+		unsigned access = endpoint_access(e);
+		size_t k = 0;
+
+		if (access == ACCESS_OP)
+			ck_assert_msg(e->op != 0 && op_find(e->op) != NULL, "%s %s: by which operation?", e->method, e->path);
+		if (access == ACCESS_NONE)
+			ck_assert_msg(strcmp(e->method, "GET") == 0, "%s %s changes something", e->method, e->path);
+		if (access != ACCESS_NAMED && access != ACCESS_SHOWN)
+			continue;
+		while (k < sizeof(seen) && (strcmp(named_rows[k].method, e->method) != 0 || strcmp(named_rows[k].path, e->path) != 0))
+			k++;
+		ck_assert_msg(k < sizeof(seen), "%s %s: whose names are judged, and which test tries it?", e->method, e->path);
+		seen[k] = true;
+	}
+	for (size_t k = 0; k < sizeof(seen); k++)
+		ck_assert_msg(seen[k], "%s %s is no such row", named_rows[k].method, named_rows[k].path);
+}
+END_TEST
+
 static void
 as(const char *token, const char *method, const char *path, const char *body, unsigned status, const char *answer)
 {
@@ -226,6 +273,7 @@ START_TEST(members_and_events)
 	fake_answered(r, 403, "ACL not found");
 	fake_end(r);
 	as("n2", "PUT", "/v1/agent/query/deploy", NULL, 403, NULL);
+	as("n2", "GET", "/v1/agent/coordinate/n1", NULL, 403, NULL);
 	access_off();
 }
 END_TEST
@@ -309,7 +357,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		each_row_refuses, each_row_knows_strangers, services_and_checks, members_and_events, root_and_master,
+		each_row_refuses, each_row_is_decided, each_row_knows_strangers, services_and_checks, members_and_events, root_and_master,
 		http_admin_does_not_matter, agent_tokens_are_set,
 	};
 
