@@ -132,7 +132,7 @@ static const struct {
 	{ "GET", "/v1/agent/services", "services_and_checks" }, { "GET", "/v1/agent/checks", "services_and_checks" },
 	{ "GET", "/v1/agent/members", "members_and_events" }, { "GET", "/v1/event/list", "members_and_events" },
 	{ "GET", "/v1/agent/coordinate", "members_and_events" }, { "PUT", "/v1/agent/query/", "members_and_events" },
-	{ "GET", "/v1/agent/queries", "names nothing: what this node heard of queries, for whom may read them" },
+	{ "GET", "/v1/agent/queries", "each by event:read on its name, as in the list of events" },
 	{ "GET", "/v1/config/", "there are no entries" }, { "PUT", "/v1/config", "there are no entries" },
 	{ "DELETE", "/v1/config/", "there are no entries" },
 #define OBJECTS(path) { "PUT", path, "test_acl_agent_objects" }
