@@ -93,8 +93,8 @@ tell_reset(struct span text)
 	unsigned long long index = at != NULL ? strtoull(at + sizeof(before) - 1, NULL, 10) : 0;
 
 	if (index > 0)
-		fprintf(stderr, "It was made before. To make one more, run this as root on the leader, which "
-		    "`clusterctl raft list-peers` shows, and bootstrap again:\n"
+		fprintf(stderr, "It was made before. To make another one, which revokes that of before, run this as "
+		    "root on the leader, which `clusterctl raft list-peers` shows, and bootstrap again:\n"
 		    "  echo %llu > %s/raftd/acl-bootstrap-reset\n"
 		    "(in the folder raftd of its data_dir).\n", index, TV_DATADIR);
 }
