@@ -235,7 +235,9 @@ take_options(struct ctl *ctl, char **argv)
 		} else if (option) {
 			no_option(command, *from);
 			used = 0;
-		} else if (**from == '-' && ctl_hint_option(command, *from)) {
+		} else if (**from == '-' && (*from)[1] != '\0' && strchr("0123456789", (*from)[1]) == NULL) {
+			if (!ctl_hint_option(command, *from))
+				fprintf(stderr, "clusterctl: %s: unknown option \"%s\"\n", command, *from);
 			fprintf(stderr, "Behind \"--\" it would be a plain argument.\n");
 			return NULL;
 		} else {

@@ -199,9 +199,10 @@ def test_hints():
             ('"-recurse" is written --recurse', "kv", "delete", "-recurse", "x"),
             ("is here: clusterctl acl login", "login", "-method=x"),
             ('"-policy-name" is written --policy-name', "acl", "token", "create", "-policy-name=x"),
+            ('unknown option "-name=foo"', "services", "register", "-name=foo"), ('unknown option "-k"', "kv", "put", "-k", "v"),
             ("no equivalent in this version", "connect", "ca")):
         expect(2, says, *nowhere, *args)
-    # what looks like an option and is none stays an argument
+    # a number, and what stands behind "--", is an argument
     expect(1, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "-1")
     expect(1, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "--", "-recurse")
 
