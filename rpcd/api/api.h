@@ -166,6 +166,8 @@ bool api_need_rest(struct request *r, const char *text_if_missing);
  * catalog: discovery_max_stale applies.
  */
 bool api_query(struct request *r, bool catalog);
+/* ?cached and ?consistent, where there is a cache: answers 400 and returns false. */
+bool api_cached_fits(struct request *r);
 /* Only ?wait and ?index.  On an error answers 400 and returns false. */
 bool api_query_blocking(struct request *r);
 /* Only ?dc. */

@@ -152,6 +152,12 @@ not_found(struct request *r, bool by_id)
 	if (name != NULL)
 		reason = arena_cstr(&r->arena, arena_printf(&r->arena, by_id ? "ServiceId %s not found" :
 		    "ServiceName %s Not Found", name));
+	if (by_id && wants_text(r) && reason != NULL) {		/* as Consul: a text that says that it is JSON */
+		answer_headerf(r, "X-Consul-Reason", "%s", reason);
+		buf_puts(&r->answer.body, reason);
+		answer_json_status(r, 404);
+		return;
+	}
 	buf_puts(&r->answer.body, by_id ? "{\"AggregatedStatus\":\"critical\",\"Service\":null,\"Checks\":null}" :
 	    "[]");
 	answer_health(r, 404, reason != NULL ? reason : "not found");

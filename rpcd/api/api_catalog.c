@@ -116,13 +116,21 @@ names_clean(struct request *r, void *args)
 	return api_names_clean(r, &catalog_register_schema, args);
 }
 
+/* It has no options of a read but this one. */
+static bool
+cached_fits(struct request *r, void *args)
+{
+	(void)args;
+	return api_cached_fits(r);
+}
+
 const struct endpoint api_catalog[] = {
 	{ "/v1/catalog/register", "PUT", ACCESS_OP, NULL, OP_CATALOG_REGISTER, BODY_JSON, .flags = STRICT,
 	    BIND(FROM_BODY_DC(catalog_register)), .check = names_clean, .render = RENDER_VALUE },
 	{ "/v1/catalog/deregister", "PUT", ACCESS_OP, NULL, OP_CATALOG_DEREGISTER, BODY_JSON,
 	    BIND(FROM_BODY_DC(catalog_deregister)), .render = RENDER_VALUE },
 	{ "/v1/catalog/datacenters", "GET", ACCESS_OP, NULL, OP_CATALOG_DATACENTERS, .flags = CACHED,
-	    .render = RENDER_NAMES },
+	    .check = cached_fits, .render = RENDER_NAMES },
 	{ "/v1/catalog/nodes", "GET", ACCESS_OP, NULL, OP_CATALOG_NODES, READ_CATALOG, .flags = SHOW_MODE | FILTERED },
 	{ "/v1/catalog/services", "GET", ACCESS_OP, NULL, OP_CATALOG_SERVICES, READ_CATALOG,
 	    .flags = CACHED, .finish = finish_services },

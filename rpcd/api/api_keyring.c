@@ -346,7 +346,7 @@ read_relay(struct request *r, struct run *run)
 		return false;
 	}
 	if (n > RELAY_MAX)
-		answer_text(r, 400, "Bad request: Error parsing relay factor: relay-factor must be in range: [0, %d]",
+		answer_text(r, 400, "Bad request: Invalid relay-factor: Relay factor must be in range: [0, %d]",
 		    RELAY_MAX);
 	return n <= RELAY_MAX;
 }

@@ -54,6 +54,15 @@ api_query_blocking(struct request *r)
 	return true;
 }
 
+bool
+api_cached_fits(struct request *r)
+{
+	if (!params_has(&r->query, "cached") || !params_has(&r->query, "consistent") || !r->api->conf->use_cache)
+		return true;
+	answer_text(r, 400, "Cannot specify ?cached with ?consistent, conflicting semantics.");
+	return false;
+}
+
 static bool
 take_consistency(struct request *r, bool catalog)
 {
@@ -72,10 +81,8 @@ take_consistency(struct request *r, bool catalog)
 		answer_text(r, 400, "Cannot specify ?stale with ?consistent, conflicting semantics.");
 		return false;
 	}
-	if (params_has(&r->query, "cached") && consistent && conf->use_cache) {
-		answer_text(r, 400, "Cannot specify ?cached with ?consistent, conflicting semantics.");
+	if (!api_cached_fits(r))
 		return false;
-	}
 	if (catalog && !stale && !consistent && !params_has(&r->query, "leader") && conf->discovery_max_stale.ns > 0) {
 		stale = true;
 		ns = conf->discovery_max_stale.ns;

@@ -540,6 +540,11 @@ START_TEST(agent_health)
 	fake_is("GET", "/v1/agent/health/service/id/s1?format=text", NULL, 429, "warning");
 	fake_is("GET", "/v1/agent/health/service/id/none", NULL, 404,
 	    "{\"AggregatedStatus\":\"critical\",\"Service\":null,\"Checks\":null}");
+	struct request *none = fake_begin("GET", "/v1/agent/health/service/id/none?format=text", NULL, NULL);
+	fake_answered(none, 404, "ServiceId none not found");
+	ck_assert_str_eq(fake_header(none, "X-Consul-Reason"), "ServiceId none not found");
+	ck_assert_str_eq(fake_header(none, "Content-Type"), "application/json");
+	fake_end(none);
 	fake_is("GET", "/v1/agent/health/service/name/none", NULL, 404, "[]");
 	fake_is("GET", "/v1/agent/health/service/name/none?format=text", NULL, 404, "ServiceName none Not Found");
 	fake_is("GET", "/v1/agent/health/service/id/", NULL, 400, "Bad request: Missing serviceID");

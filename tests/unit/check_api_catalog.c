@@ -144,6 +144,10 @@ START_TEST(catalog_reads)
 	reply_record(&text_list_schema, &datacenters);
 	fake_answered(r, 200, "[\"dc1\",\"dc2\"]");
 	fake_end(r);
+	fake_conf.use_cache = true;
+	fake_is("GET", "/v1/catalog/datacenters?cached&consistent", NULL, 400,
+	    "Cannot specify ?cached with ?consistent, conflicting semantics.");
+	fake_conf.use_cache = false;
 	fake_is("GET", "/v1/catalog/service/", NULL, 400, "Missing service name");
 	fake_conf.discovery_max_stale = MONO_S(5);
 	r = fake_begin("GET", "/v1/catalog/nodes", NULL, NULL);

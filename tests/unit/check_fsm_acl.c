@@ -487,8 +487,8 @@ START_TEST(linked)
 	token_refused("{\"Policies\":[{\"Name\":\"none\"}]}", "No such ACL policy with name \"none\"");
 	token_refused("{\"Roles\":[{\"Name\":\"none\"}]}", "No such ACL role with name \"none\"");
 	token_refused("{\"Policies\":[{\"ID\":\"" NO_UUID "\"}]}",
-	    "Failed to apply token write request: No such policy with ID: " NO_UUID);
-	token_refused("{\"Roles\":[{\"ID\":\"x\"}]}", "Failed to apply token write request: No such role with ID: x");
+	    "No such ACL policy with ID \"" NO_UUID "\"");
+	token_refused("{\"Roles\":[{\"ID\":\"x\"}]}", "No such ACL role with ID \"x\"");
 	role_refused("{\"Name\":\"x\",\"Policies\":[{\"Name\":\"none\"}]}", "No such ACL policy with name \"none\"");
 	/* A new name shows at once, wherever it is linked; and so does its going, as a change. */
 	(void)policy(TEXT("{\"ID\":\"%s\",\"Name\":\"uno\"}", str(p.ID)));

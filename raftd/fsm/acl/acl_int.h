@@ -74,7 +74,7 @@ void acl_record_remove(struct fsm *f, const struct acl_kind *kind, struct span i
 /* Before the log: how many links there are, and whether their ids can be ids. */
 enum tv_err acl_check_links(struct prepare *p, const struct acl_kind *kind, const struct obj_list *links);
 /* In an entry: names become ids, what is named twice stays once, and no names stay.  False: it has failed. */
-bool acl_settle_links(struct apply *p, const struct acl_kind *kind, struct obj_list *links, const char *failed);
+bool acl_settle_links(struct apply *p, const struct acl_kind *kind, struct obj_list *links);
 /* For an answer: each with its name; those of what is gone are left out. */
 bool acl_show_links(struct fsm *f, const struct acl_kind *kind, struct arena *a, struct obj_list *links);
 /* Before the log.  owner: "token" or "role"; local: of a local token. */

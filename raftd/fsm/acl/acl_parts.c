@@ -31,7 +31,7 @@ is_linked(const struct acl_link *v, uint32_t n, struct span id)
 
 /* The id that a link means, in the entry's memory; false: there is none, and the entry has failed. */
 static bool
-settle(struct apply *p, const struct acl_kind *kind, const struct acl_link *link, const char *failed, struct span *out)
+settle(struct apply *p, const struct acl_kind *kind, const struct acl_link *link, struct span *out)
 {
 	char id[37], before[64];
 	struct span why;
@@ -49,8 +49,8 @@ settle(struct apply *p, const struct acl_kind *kind, const struct acl_link *link
 
 		TKEY(&k, kind->by_id, span_str(id));
 		if (!is_id || !tbl_has(p->f, &k)) {
-			apply_fail(p, TV_EINVAL, "%sNo such %s with ID: %.*s", failed, kind->lower,
-			    (int)(link->ID.len > 256 ? 256 : link->ID.len), (const char *)link->ID.p);
+			snprintf(before, sizeof(before), "No such ACL %s with ID ", kind->lower);
+			acl_fail_quoted(p, before, span_of(link->ID.p, link->ID.len > 256 ? 256 : link->ID.len), "");
 			return false;
 		}
 	}
@@ -61,7 +61,7 @@ settle(struct apply *p, const struct acl_kind *kind, const struct acl_link *link
 }
 
 bool
-acl_settle_links(struct apply *p, const struct acl_kind *kind, struct obj_list *links, const char *failed)
+acl_settle_links(struct apply *p, const struct acl_kind *kind, struct obj_list *links)
 {
 	const struct acl_link *v = links->v;
 	struct acl_link *out;
@@ -76,7 +76,7 @@ acl_settle_links(struct apply *p, const struct acl_kind *kind, struct obj_list *
 	if (out == NULL)
 		p->f->failed = ENOMEM;
 	for (uint32_t i = 0; out != NULL && i < links->n; i++) {
-		if (!settle(p, kind, &v[i], failed, &id))
+		if (!settle(p, kind, &v[i], &id))
 			return false;
 		if (!is_linked(out, n, id))
 			out[n++] = (struct acl_link){ .ID = id };

@@ -73,7 +73,7 @@ set_apply(struct apply *p, const void *rec)
 
 	if (!acl_applies(p, &st) || !acl_may_set(p, &acl_roles, s->Create, q.ID, q.Name, &old))
 		return;
-	if (!acl_settle_links(p, &acl_policies, &q.Policies, RAFT_FAILED))
+	if (!acl_settle_links(p, &acl_policies, &q.Policies))
 		return;
 	put_role(p, &q, s->Create ? NULL : &old, hash);
 	if (acl_show_links(p->f, &acl_policies, &p->f->work, &q.Policies))

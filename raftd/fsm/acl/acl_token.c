@@ -419,8 +419,8 @@ set_apply(struct apply *p, const void *rec)
 			return;
 		keep_old(&t, &old);
 	}
-	if (!acl_settle_links(p, &acl_policies, &t.Policies, RAFT_FAILED) ||
-	    !acl_settle_links(p, &acl_roles, &t.Roles, RAFT_FAILED))
+	if (!acl_settle_links(p, &acl_policies, &t.Policies) ||
+	    !acl_settle_links(p, &acl_roles, &t.Roles))
 		return;
 	acl_token_put(p, &st, &t, q->Create ? NULL : &old);
 	acl_token_answer(p, &t);
