@@ -64,7 +64,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(self.server.state, b"state")
 
     def do_to(self, url):
-        self.answer(302, b"", Location=url.replace("|", "/"))
+        self.answer(302, b"", Location=url.replace("%7C", "/"))          # as "|" is sent
 
     def do_slow(self, _):
         self.server.stop.wait(60)
