@@ -4,11 +4,18 @@
  *
  * Input: steps.  A step is an operation byte, then what that operation takes; a step cut short ends the run.
  */
+#include "config.h"
+
 #include <stdlib.h>
 
 #include "common/base/assert.h"
 #include "gossipd/core/swim.h"
 #include "gossipd/core/wire/serfwire.h"
+
+#ifdef TV_SANITIZERS
+extern const unsigned fuzz_share;
+const unsigned fuzz_share = 6;		/* of the same runs that other builds do whole: they take minutes here */
+#endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,14 @@
 /* See gossip_walk.h. */
+#include "config.h"
+
 #include "common/base/assert.h"
 #include "gossipd/core/wire/seal.h"
 #include "tests/fuzz/gossip_walk.h"
+
+#ifdef TV_SANITIZERS
+extern const unsigned fuzz_share;
+const unsigned fuzz_share = 6;		/* of the same runs that other builds do whole: they take minutes here */
+#endif
 
 #define OUT_BYTES_MAX (4u << 20)
 

@@ -6,8 +6,9 @@
  *
  * Without arguments it replays tests/fuzz/corpus/X of the source tree, X from its own name.  Each input is
  * given as it is, cut at every length (short ones), and with MUTATIONS seeded changes (default 200): the
- * same bytes on every machine.  Of a target whose runs take milliseconds (it defines fuzz_share) a share of these.  Inputs lie in memory of exactly their size, so that sanitizers see each
- * byte read too far.  Exit 1 when there was nothing to replay.
+ * same bytes on every machine.  Of a target whose runs take milliseconds (it defines fuzz_share) a share of these.
+ * Inputs lie in memory of exactly their size, so that sanitizers see each byte read too far.  Exit 1 when there was
+ * nothing to replay.
  */
 #include <dirent.h>
 #include <signal.h>
