@@ -165,8 +165,8 @@ def test_joining_that_fails_says_why():
         c.formed([first])
         other = other_keys(c)
         stranger = c.add("n2", 2, server_key=other + "/server.key", server_pub=other + "/server.pub").start().up()
-        r = stranger.ctl("join", "--wait", "--timeout", "8s", first.addr, check=False)
-        assert r.returncode == 1 and "not caught up after 8 s" in r.stderr, r
+        r = stranger.ctl("join", "--wait", "--timeout", "20s", first.addr, check=False)
+        assert r.returncode == 1 and "not caught up after 20 s" in r.stderr, r
         why = [line for line in r.stderr.splitlines() if "another server.key" in line]
         assert len(why) == 2 and "n1 (%s:8300)" % first.addr in why[0], r   # once as it waits, and at the end
         assert "another server.key" in stranger.stats("raft")["why_no_leader"]
