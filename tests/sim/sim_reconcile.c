@@ -296,6 +296,14 @@ is_changing(const struct planned *batch, unsigned n, const struct planned *p)
 	return false;
 }
 
+/* Has it no id, so that only its spelling tells whose it is, and does a living one of another name spell it so? */
+static bool
+is_twins(const struct world *w, const struct entry *e, int name)
+{
+	return e->known && e->member && e->id == NOBODY && e->name != name &&
+	    w->seen[w->leader][e->name].status == MEMBER_ALIVE;
+}
+
 static bool
 carry_out(struct world *w, const struct planned *p)
 {
@@ -306,6 +314,8 @@ carry_out(struct world *w, const struct planned *p)
 	case RECONCILE_WRITE_FAILED:			/* which ends sessions */
 		if (w->seen[w->leader][p->name ^ 1].status == MEMBER_ALIVE && w->seen[w->leader][p->name ^ 1].id == p->id)
 			(void)fail(w, "a node that lives is marked as failed", p->name, p->id);
+		if (is_twins(w, &w->cat[p->name / 2], p->name))
+			(void)fail(w, "the entry of a twin that lives is marked as failed", p->name, p->id);
 		return apply_register(w, p->name, p->id, true, false);
 	case RECONCILE_WRITE_ALIVE:
 		return apply_register(w, p->name, p->id, true, true);
