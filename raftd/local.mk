@@ -50,7 +50,7 @@ raftd_libraftshell_a_SOURCES = \
 	raftd/peers/identity.c raftd/peers/identity.h raftd/members/rules/bootstrap_pick.c raftd/members/rules/bootstrap_pick.h raftd/engine/proposals.c raftd/engine/proposals.h \
 	raftd/engine/disk_mark.c raftd/engine/disk_mark.h raftd/engine/pending_sends.c raftd/engine/pending_sends.h raftd/engine/voter_with_space.c raftd/engine/voter_with_space.h raftd/peers/sendq.c raftd/peers/sendq.h raftd/disk/unlink_async.c raftd/disk/unlink_async.h \
 	raftd/members/rules/recover_plan.c raftd/members/rules/recover_plan.h raftd/disk/reserve.c raftd/disk/reserve.h raftd/disk/threshold.c raftd/disk/threshold.h \
-	raftd/leader/coord_batch.c raftd/leader/coord_batch.h raftd/leader/rules/reconcile.c raftd/leader/rules/reconcile.h raftd/members/rules/server_health.c raftd/members/rules/server_health.h raftd/snapshot/blocksums.c raftd/snapshot/blocksums.h \
+	raftd/leader/coord_batch.c raftd/leader/coord_batch.h raftd/leader/rules/reconcile.c raftd/leader/rules/reconcile.h raftd/leader/rules/claim.c raftd/leader/rules/claim.h raftd/members/rules/server_health.c raftd/members/rules/server_health.h raftd/snapshot/blocksums.c raftd/snapshot/blocksums.h \
 	raftd/members/rules/handover_target.c raftd/members/rules/handover_target.h raftd/snapshot/install_meta.c raftd/snapshot/install_meta.h
 
 sbin_PROGRAMS += raftd/raftd
@@ -70,11 +70,11 @@ raftd_raftd_SOURCES = \
 	raftd/snapshot/export.c raftd/snapshot/export.h raftd/snapshot/import.c raftd/snapshot/import.h raftd/snapshot/import_leader.c raftd/snapshot/import_leader.h \
 	raftd/snapshot/op_snapshot.c raftd/snapshot/op_snapshot.h \
 	raftd/snapshot/snapshots.c raftd/snapshot/snapshots.h raftd/snapshot/snapshot_file.c raftd/snapshot/snapshot_file.h raftd/snapshot/snapshot_recv.c raftd/snapshot/snapshot_recv.h \
-	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/serve/op_login.c raftd/serve/op_login.h raftd/serve/op_method.c raftd/serve/key_fetch.c raftd/serve/key_fetch.h raftd/fetch/launch.h raftd/serve/op_judge.c raftd/serve/token_watch.c raftd/serve/token_watch.h raftd/serve/op_leader.c \
+	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_claim.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/serve/op_login.c raftd/serve/op_login.h raftd/serve/op_method.c raftd/serve/key_fetch.c raftd/serve/key_fetch.h raftd/fetch/launch.h raftd/serve/op_judge.c raftd/serve/token_watch.c raftd/serve/token_watch.h raftd/serve/op_leader.c \
 	raftd/serve/info.c raftd/serve/info.h \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \
-	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h raftd/leader/strays.c raftd/leader/strays.h raftd/leader/members_view.c raftd/leader/members_view.h raftd/leader/refusals.c raftd/leader/refusals.h
+	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h raftd/leader/strays.c raftd/leader/strays.h raftd/leader/members_view.c raftd/leader/members_view.h raftd/leader/claims.c raftd/leader/claims.h raftd/leader/refusals.c raftd/leader/refusals.h
 raftd_raftd_LDADD = raftd/libraftshell.a raftd/liblogin.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvjson.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) $(JANSSON_LIBS) $(GNUTLS_LIBS) -lpthread -lm
 
 # raftd-fetch, the program of "raftd: fetch": it alone of raftd needs libcurl.

@@ -1,9 +1,9 @@
 # raftd: the pure parts of the shell (no libev in the link line), and raftd processes without gossip.
 EXTRA_DIST += tests/system/lib/raftcluster.py tests/system/lib/faultcluster.py tests/system/lib/netns.py tests/system/lib/hub.py tests/system/lib/smalldisk.py tests/system/lib/inject.py
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_bootstrap tests/unit/check_proposals \
+check_PROGRAMS += tests/unit/check_entrycache tests/unit/check_claim tests/unit/check_policy tests/unit/check_bootstrap tests/unit/check_proposals \
 	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv tests/unit/check_disk_mark
-TESTS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_bootstrap tests/unit/check_proposals \
+TESTS += tests/unit/check_entrycache tests/unit/check_claim tests/unit/check_policy tests/unit/check_bootstrap tests/unit/check_proposals \
 	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv tests/unit/check_disk_mark
 tests_unit_check_entrycache_SOURCES = tests/unit/check_entrycache.c
 tests_unit_check_entrycache_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
@@ -13,6 +13,8 @@ TESTS += tests/sim/sim_reconcile
 tests_sim_sim_reconcile_SOURCES = tests/sim/sim_reconcile.c
 tests_sim_sim_reconcile_LDADD = raftd/libraftshell.a common/libtvcore.a
 EXTRA_DIST += tests/sim/mutants_reconcile.py
+tests_unit_check_claim_SOURCES = tests/unit/check_claim.c
+tests_unit_check_claim_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_policy_SOURCES = tests/unit/check_policy.c
 tests_unit_check_policy_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_bootstrap_SOURCES = tests/unit/check_bootstrap.c

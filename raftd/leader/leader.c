@@ -17,6 +17,7 @@
 struct leader {
 	struct raftd *d;
 	bool active, check;		/* check: the role may have changed */
+	bool restoring;			/* about to be committed */
 	struct leader_sessions *sessions;
 	struct leader_catalog *catalog;
 	struct leader_coordinates *coordinates;
@@ -229,6 +230,18 @@ leader_applied(struct raftd *d, const struct raft_entry *entries, uint32_t count
 	leader_sessions_applied(d->leader->sessions, entries, count);
 	if (ends_method(entries, count))
 		look(d->leader);
+}
+
+void
+leader_restoring(struct leader *l, bool soon)
+{
+	l->restoring = soon;
+}
+
+bool
+leader_is_comparing(const struct leader *l)
+{
+	return l->restoring || leader_catalog_is_behind(l->catalog);
 }
 
 void

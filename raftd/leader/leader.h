@@ -19,6 +19,8 @@ void leader_members_changed(struct raftd *d);
 void leader_turn(struct leader *l);
 /* These entries were applied. */
 void leader_applied(struct raftd *d, const struct raft_entry *entries, uint32_t count);
+/* A restore is about to be committed, or is not any more: what the state says of members may be another word soon. */
+void leader_restoring(struct leader *l, bool soon);
 /* The state was replaced by a restored one: sessions get their full time, the catalog is compared with gossip (S50). */
 void leader_restored(struct leader *l);
 /* A session was renewed: its time starts again.  Sessions without TTL: nothing happens. */
@@ -28,6 +30,11 @@ void leader_session_renewed(struct leader *l, struct span id);
  * given to them kept.
  */
 bool leader_active(const struct leader *l);
+/*
+ * Does the state not know yet which nodes live: have its members not been compared with gossip since this server leads, or since a
+ * restore that is under way?  Then leader_claims() is to be asked of registrations; else the state machine guards the living.
+ */
+bool leader_is_comparing(const struct leader *l);
 /* Figures by name, for info. */
 void leader_info(const struct leader *l, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 /* Is access control about to begin: has this leader written so, and is it not applied yet? */

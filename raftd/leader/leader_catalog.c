@@ -41,6 +41,7 @@ struct leader_catalog {
 	struct raftd *d;
 	bool active, due;
 	uint64_t round;			/* of starts and stops */
+	uint64_t compared;		/* the last one in which all members were */
 	uint64_t passes;		/* comparisons of all members since the start of the process */
 	unsigned writing;
 	struct write *writes;		/* so many */
@@ -350,6 +351,14 @@ leader_catalog_turn(struct leader_catalog *c)
 	strays_turn(c->strays);
 	if (c->due && c->look == NULL)
 		look(c);
+	if (!c->due && c->look == NULL && c->writing == 0 && !ev_is_active(&c->retry))
+		c->compared = c->round;
+}
+
+bool
+leader_catalog_is_behind(const struct leader_catalog *c)
+{
+	return !c->active || c->compared != c->round;
 }
 
 /* -- as a whole -- */

@@ -18,6 +18,8 @@ void leader_catalog_stop(struct leader_catalog *c);
 /* Gossip told something: look at what it marked. */
 void leader_catalog_wake(struct leader_catalog *c);
 void leader_catalog_turn(struct leader_catalog *c);
+/* Have not all members been compared yet since it was started? */
+bool leader_catalog_is_behind(const struct leader_catalog *c);
 /* Figures by name: comparisons of all members so far, and members that are refused now. */
 void leader_catalog_info(const struct leader_catalog *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 

@@ -4,7 +4,7 @@
 #include "raftd/fsm/fsm.h"
 #include "raftd/serve/op.h"
 
-#define REGISTER_MEMORY (24u << 20)	/* that a registration may take decoded; more is refused anyhow */
+#define WRITE_MEMORY (24u << 20)	/* that a registration or a transaction may take decoded; more is refused anyhow */
 #define UNKNOWN_TEXT "leadership was lost, or no majority answered, before the write was known to be committed; " \
 	"it may have been applied"
 
@@ -47,30 +47,38 @@ on_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 		request_reply(q, p->index, result->value);
 }
 
-/* A service with a proxy is registered by an operation that versions before it do not know; all others as ever. */
-static uint16_t
-code_of(struct request *q, struct span args)
+/* A service with a proxy is registered by an operation that versions before it do not know; all others as ever.  False: it is refused. */
+static bool
+look_at(struct request *q, struct span args, uint16_t *code)
 {
 	struct catalog_register reg = { .Node = SPAN_NONE };
-	struct arena a = ARENA_INIT(REGISTER_MEMORY);
+	struct arena a = ARENA_INIT(WRITE_MEMORY);
 	struct rd in = rd_span_over(args);
-	uint16_t code = q->op->code;
+	bool refused = false;
 
-	if (code == OP_CATALOG_REGISTER && schema_unpack(&catalog_register_schema, &in, &a, &reg) == TV_OK &&
-	    reg.has_service && proxy_is_given(&reg.Service))
-		code = OP_CATALOG_REGISTER_PROXY;
+	*code = q->op->code;
+	if (*code == OP_TXN_APPLY) {
+		refused = op_claims_txn(q, args, &a);
+	} else if (*code == OP_CATALOG_REGISTER && schema_unpack(&catalog_register_schema, &in, &a, &reg) == TV_OK) {
+		refused = op_claims_register(q, &reg);
+		if (reg.has_service && proxy_is_given(&reg.Service))
+			*code = OP_CATALOG_REGISTER_PROXY;
+	}
 	arena_done(&a);
-	return code;
+	return !refused;
 }
 
 void
 op_propose(struct request *q, struct span args, struct span premises)
 {
 	struct span text;
+	uint16_t code;
 	enum tv_err err;
 
+	if (!look_at(q, args, &code))
+		return;
 	q->write.done = on_done;
-	err = propose_judged(q->d, &q->write, code_of(q, args), args, premises, request_arena(q), &text);
+	err = propose_judged(q->d, &q->write, code, args, premises, request_arena(q), &text);
 	if (err != TV_OK)
 		op_write_failed(q, err, text);
 }

@@ -236,6 +236,7 @@ commit_done(struct proposal *p, enum tv_err err, const struct fsm_result *result
 	struct step *s = (struct step *)p;
 	struct import_leader *u = s->u;
 
+	leader_restoring(u->d->leader, false);
 	if (!is_current(s))
 		return;
 	if (err == TV_OK && result->err == TV_OK) {
@@ -361,8 +362,10 @@ commit(struct import_leader *u, const struct fsm_stage *staged)
 	}
 	if (!fsm_stage_loaded(u->d->fsm, u->id))
 		return;
-	if (propose(u, &u->commit, OP_RESTORE_COMMIT, &args, commit_done))
-		u->phase = RESTORE_COMMITTING;
+	if (!propose(u, &u->commit, OP_RESTORE_COMMIT, &args, commit_done))
+		return;
+	u->phase = RESTORE_COMMITTING;
+	leader_restoring(u->d->leader, true);
 }
 
 /* -- looking through it -- */

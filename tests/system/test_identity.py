@@ -4,11 +4,13 @@ import json
 import os
 import shutil
 import sys
+import threading
+import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from aclkit import Acl, auth, writes  # noqa: E402
 from cluster import CALM, Cluster, main  # noqa: E402
-from waiting import Told, wait_for  # noqa: E402
+from waiting import AGAIN, Told, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.71.0").rsplit(".", 1)[0]
 ALIVE, FAILED = 1, 4
@@ -251,6 +253,48 @@ def swapped_ids(c, leader, server):
     assert peers(leader) == was and {n.name: id_of(n) for n in (leader, server)} == ids
 
 
+def taken_at_restore():
+    """An archive says that nodes which live are dead: what registers their ids and names meanwhile takes nothing from them."""
+    with Cluster(NET + ".9") as c:
+        servers = c.servers(3, raftd=SOON)
+        leader = c.formed(servers)
+        server = next(s for s in servers if s is not leader)
+        archive = os.path.join(c.dir, "dead")
+        with Cluster(NET + ".10") as other:
+            one = other.servers(1, prefix="other")[0]
+            other.formed([one])
+            for n in servers:
+                one.put("/v1/catalog/register", {
+                    "Node": n.name, "ID": id_of(n), "Address": n.addr,
+                    "Check": {"CheckID": "serfHealth", "Name": "Serf Health Status", "Status": "critical"}}).ok()
+            one.ctl("snapshot", "save", archive)
+        thefts = [("/v1/catalog/register", {"Node": "thief", "ID": id_of(server), "Address": "10.0.0.66"}),
+                  ("/v1/catalog/register", {"Node": server.name.upper(), "ID": str(uuid.uuid4()), "Address": "10.0.0.66"}),
+                  ("/v1/catalog/register", {"Node": server.name, "Address": "10.0.0.66"}),
+                  ("/v1/txn", [{"Node": {"Verb": "set", "Node": {"Node": "thief", "ID": id_of(leader), "Address": "10.0.0.66"}}}])]
+        ended, taken = threading.Event(), []
+
+        def steal(path, body):
+            while not ended.is_set():
+                try:
+                    if leader.put(path, body).status == 200:
+                        taken.append(body)
+                except AGAIN:
+                    continue
+        thieves = [threading.Thread(target=steal, args=t, daemon=True) for t in thefts]
+        for t in thieves:
+            t.start()
+        for _ in range(3):
+            leader.ctl("snapshot", "restore", "--yes", archive)
+            for n in servers:
+                wait_for("%s passes" % n.name, lambda n=n: (catalog(leader, n.name) or ("",))[:2] == (id_of(n), n.addr) and
+                         all(h["Status"] == "passing" for h in leader.get("/v1/health/node/" + n.name).json()))
+        ended.set()
+        for t in thieves:
+            t.join(60)
+        assert not taken and "thief" not in names(leader), taken[0]
+
+
 def liar(c, leader, server, held):
     """Who has gossip's key alone says to be this server: no link proves that, so nothing changes for it."""
     was, told = peers(leader), len(leader.log("raftd"))
@@ -336,4 +380,4 @@ def two_datacenters():
         assert one.running("gossipd")
 
 
-main(cloned_id, name_by_case, no_token_no_place, one_image, client_and_server, in_peace, two_datacenters)
+main(cloned_id, name_by_case, no_token_no_place, one_image, client_and_server, taken_at_restore, in_peace, two_datacenters)
