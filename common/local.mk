@@ -36,6 +36,7 @@ RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(SECCOM
 # Records: one description gives msgpack and JSON.
 common_libtvcore_a_SOURCES += \
 	common/text/duration.c common/text/duration.h common/text/rfc3339.c common/text/rfc3339.h common/text/edits.c common/text/edits.h \
+	common/text/hostport.c common/text/hostport.h \
 	common/text/base64.c common/text/base64.h common/text/json_text.c common/text/json_text.h \
 	common/record/schema.c common/record/schema_names.c common/record/schema_out.c common/record/schema.h \
 	common/record/record.h common/record/records.c common/record/records.h common/record/messages.c common/record/messages.h \

@@ -75,7 +75,7 @@ rpcd_librpccheck_a_SOURCES = \
 sbin_PROGRAMS += rpcd/rpcd-check
 rpcd_rpcd_check_SOURCES = \
 	rpcd/check/main.c rpcd/check/checks.c rpcd/check/checker.h rpcd/check/resolve.c rpcd/check/resolve.h \
-	rpcd/check/dial.c rpcd/check/dial.h rpcd/check/tls.c rpcd/check/tls.h rpcd/check/probe_tcp.c rpcd/check/probe_http.c \
+	rpcd/check/dial.c rpcd/check/dial.h rpcd/check/tls.c rpcd/check/tls.h rpcd/check/probe_tcp.c rpcd/check/probe_udp.c rpcd/check/probe_http.c \
 	rpcd/check/probe_h2.c rpcd/check/probe_script.c rpcd/check/keeper.c rpcd/check/keeper.h rpcd/check/role.h \
 	rpcd/check/curl_loop.c rpcd/check/curl_loop.h rpcd/check/probe_docker.c
 rpcd_rpcd_check_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS) $(GNUTLS_CFLAGS)

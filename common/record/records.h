@@ -137,9 +137,10 @@ RECORD(check_run,
 	(STRS, Header, SF_OMITEMPTY),	/* "Name: value" */
 	(BOOL, TLSSkipVerify, SF_OMITEMPTY), (STR, TLSServerName, SF_OMITEMPTY),
 	(STRS, Args, SF_OMITEMPTY),	/* of a script, the program first */
-	(BOOL, UseTLS, SF_OMITEMPTY),	/* of gRPC and H2PING */
+	(BOOL, UseTLS, SF_OMITEMPTY),	/* of gRPC, H2PING and TCP */
 	(STR, Shell, SF_OMITEMPTY),	/* in a container */
-	(STR, Node, SF_OMITEMPTY))	/* of an alias: the other node, empty: this one; its service is Target */
+	(STR, Node, SF_OMITEMPTY),	/* of an alias: the other node, empty: this one; its service is Target */
+	(BOOL, DisableRedirects, SF_OMITEMPTY))	/* of HTTP */
 
 RECORD(service_instance,		/* flattened answer of catalog/service/NAME */
 	(STR, ID), (STR, Node), (STR, Address), (STR, Datacenter),

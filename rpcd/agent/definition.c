@@ -4,6 +4,7 @@
 
 #include "common/record/proxy_rules.h"
 #include "common/record/schema_json.h"
+#include "common/text/hostport.h"
 #include "rpcd/agent/definition.h"
 
 #define REAP_MIN 60000000000		/* ns: a service stays at least so long, as Consul has it */
@@ -36,6 +37,7 @@ static const struct schema_field check_fields[] = {
 	F(ST_DURATION, DeregisterCriticalServiceAfter),
 	F(ST_STR, HTTP),
 	F(ST_STR, TCP),
+	F(ST_STR, UDP),
 	F(ST_STR, GRPC),
 	F(ST_STR, H2PING),
 	F(ST_STR, AliasNode),
@@ -49,6 +51,8 @@ static const struct schema_field check_fields[] = {
 	F(ST_JSON, Header),
 	F(ST_BOOL, TLSSkipVerify),
 	F(ST_BOOL, GRPCUseTLS),
+	F(ST_BOOL, TCPUseTLS),
+	F(ST_BOOL, DisableRedirects),
 	F(ST_JSON, H2PingUseTLS),
 	F(ST_STR, Shell),
 	F(ST_DURATION, Timeout),
@@ -135,7 +139,7 @@ is_script(const struct check_def *d)
 static bool
 is_probe(const struct check_def *d)
 {
-	return d->HTTP.len + d->TCP.len + d->GRPC.len + d->H2PING.len + d->DockerContainerID.len > 0;
+	return d->HTTP.len + d->TCP.len + d->UDP.len + d->GRPC.len + d->H2PING.len + d->DockerContainerID.len > 0;
 }
 
 static bool
@@ -159,6 +163,36 @@ is_default_namespace(struct span name)
 
 #define NO_NAMESPACES "Namespaces are a Consul Enterprise feature"
 
+/* gRPC: what is behind the slash is a service's name there. */
+static struct span
+until_slash(struct span s)
+{
+	const uint8_t *slash = s.len == 0 ? NULL : memchr(s.p, '/', s.len);
+
+	return slash == NULL ? s : span_of(s.p, (size_t)(slash - s.p));
+}
+
+static unsigned
+addresses_refused(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
+{
+	const struct { const char *name; struct span target; } v[] = {
+		{ "TCP", d->TCP }, { "UDP", d->UDP }, { "GRPC", until_slash(d->GRPC) }, { "H2PING", d->H2PING },
+	};
+	struct hostport to;
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		bool given = v[i].target.len > 0 || (i == 2 && d->GRPC.len > 0);
+		const char *text = given ? hostport_parse(v[i].target, &to) : NULL;
+
+		if (text == NULL)
+			continue;
+		snprintf(why, DEFINITION_TEXT_MAX, "Invalid check: %s: address %.*s: %s", v[i].name,
+		    (int)(v[i].target.len > 256 ? 256 : v[i].target.len), (const char *)v[i].target.p, text);
+		return 400;
+	}
+	return 0;
+}
+
 /* What is common to checks of nodes and of services. */
 static unsigned
 check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
@@ -169,6 +203,8 @@ check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
 		return refuse(why, 400, NO_NAMESPACES);
 	if (d->Interval > 0 && d->TTL > 0)
 		return refuse(why, 400, "Invalid check: Interval and TTL cannot both be specified");
+	if (d->UDP.len > 0 && d->Interval <= 0)
+		return refuse(why, 400, "Invalid check: Interval must be > 0 for UDP checks");
 	if (runs && d->Interval <= 0)
 		return refuse(why, 400, "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, or TCP checks");
 	if (runs && is_alias(d))
@@ -179,9 +215,10 @@ check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
 		return refuse(why, 400, "Invalid check: TTL must be > 0 for TTL checks");
 	if (d->DockerContainerID.len > 0 && !is_script(d))
 		return refuse(why, 400, "Invalid check: DockerContainerID needs Args, what is run in the container");
-	if ((d->HTTP.len > 0) + (d->TCP.len > 0) + (d->GRPC.len > 0) + (d->H2PING.len > 0) + is_script(d) > 1)
-		return refuse(why, 400, "Invalid check: more than one of HTTP, TCP, GRPC, H2PING and Args");
-	return 0;
+	if ((d->HTTP.len > 0) + (d->TCP.len > 0) + (d->UDP.len > 0) + (d->GRPC.len > 0) + (d->H2PING.len > 0) +
+	    is_script(d) > 1)
+		return refuse(why, 400, "Invalid check: more than one of HTTP, TCP, UDP, GRPC, H2PING and Args");
+	return addresses_refused(d, why);
 }
 
 /* -- how a check is run -- */
@@ -258,7 +295,7 @@ static struct check_run
 run_of(const struct check_def *d)
 {
 	const struct { const char *kind; struct span target; } v[] = {
-		{ "http", d->HTTP }, { "tcp", d->TCP }, { "grpc", d->GRPC }, { "h2ping", d->H2PING },
+		{ "http", d->HTTP }, { "tcp", d->TCP }, { "udp", d->UDP }, { "grpc", d->GRPC }, { "h2ping", d->H2PING },
 		{ "docker", d->DockerContainerID },
 	};
 
@@ -281,7 +318,9 @@ fill_run(const struct check_def *d, struct arena *a, struct check_run *out, char
 		return 0;
 	*out = (struct check_run){
 		.Kind = run.Kind, .Target = run.Target, .Node = d->AliasNode, .Shell = d->Shell,
-		.UseTLS = h2ping ? !span_eqs(d->H2PingUseTLS, "false") : d->GRPCUseTLS,
+		.UseTLS = h2ping ? !span_eqs(d->H2PingUseTLS, "false") : span_eqs(run.Kind, "tcp") ? d->TCPUseTLS :
+		    d->GRPCUseTLS,
+		.DisableRedirects = d->DisableRedirects,
 		.Interval = is_alias(d) ? 0 : d->Interval < INTERVAL_MIN ? INTERVAL_MIN :
 		    d->Interval > TIME_MAX ? TIME_MAX : d->Interval,
 		.Timeout = d->Timeout < 0 ? 0 : d->Timeout > TIME_MAX ? TIME_MAX : d->Timeout,
@@ -357,10 +396,10 @@ definition_check(const struct check_def *d, struct arena *a, struct local_record
 		return refused;
 	if (d->Token.len > OP_NAME_BYTES_MAX)
 		return refuse(why, 400, "Token is longer than 255 bytes");
+	if (!schema_names_fit(&check_def_schema, d, why, DEFINITION_TEXT_MAX))
+		return 400;
 	unsigned kind = check_kind(d, why);
-	if (kind != 0 || status != 0)
-		return kind != 0 ? kind : status;
-	return schema_names_fit(&check_def_schema, d, why, DEFINITION_TEXT_MAX) ? 0 : 400;
+	return kind != 0 ? kind : status;
 }
 
 /* -- services -- */

@@ -10,11 +10,11 @@
 struct check_def {
 	struct span ID, CheckID, Name, Notes, Status, ServiceID, Token, Namespace;
 	int64_t TTL, Interval, DeregisterCriticalServiceAfter;
-	struct span HTTP, TCP, GRPC, H2PING, AliasNode, AliasService, DockerContainerID;
+	struct span HTTP, TCP, UDP, GRPC, H2PING, AliasNode, AliasService, DockerContainerID;
 	struct span_list Args, ScriptArgs;
 	struct span Method, Body, TLSServerName;
 	struct span Header;			/* JSON, {"Name": ["value"]} */
-	bool TLSSkipVerify, GRPCUseTLS;
+	bool TLSSkipVerify, GRPCUseTLS, TCPUseTLS, DisableRedirects;
 	struct span H2PingUseTLS;		/* JSON; true where it is not given */
 	struct span Shell;			/* in a container */
 	int64_t Timeout, OutputMaxSize, SuccessBeforePassing, FailuresBeforeWarning, FailuresBeforeCritical;

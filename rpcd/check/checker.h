@@ -33,7 +33,7 @@ struct probe_kind {
 	/* Ends the run without a result; also when check_done() has been called no more. */
 	void (*cancel)(struct task *c);
 };
-extern const struct probe_kind probe_tcp, probe_http, probe_grpc, probe_h2ping, probe_script,
+extern const struct probe_kind probe_tcp, probe_udp, probe_http, probe_grpc, probe_h2ping, probe_script,
 	probe_docker;
 
 struct task {

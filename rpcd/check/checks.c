@@ -19,8 +19,8 @@
 #define OUTPUT_BYTES 4096
 #define DEFINITION_BYTES_MAX (1u << 20)
 
-static const struct probe_kind *const kinds[] = { &probe_tcp, &probe_http, &probe_grpc, &probe_h2ping,
-	&probe_script, &probe_docker };
+static const struct probe_kind *const kinds[] = { &probe_tcp, &probe_udp, &probe_http, &probe_grpc,
+	&probe_h2ping, &probe_script, &probe_docker };
 
 static struct task **
 find(struct checker *k, uint64_t handle)

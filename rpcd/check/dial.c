@@ -1,6 +1,7 @@
 /* Connections, see dial.h. */
-#include <ctype.h>
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 
 #include "rpcd/check/dial.h"
 #include "rpcd/check/reason.h"
-#include "rpcd/check/url.h"
 
 static void
 give_up(struct dial *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -27,6 +27,12 @@ give_up(struct dial *d, const char *fmt, ...)
 	d->done(d->ctx, -1, text);
 }
 
+static const char *
+network(const struct dial *d)
+{
+	return d->udp ? "udp" : "tcp";
+}
+
 static void
 succeed(struct dial *d)
 {
@@ -41,7 +47,7 @@ failed(struct dial *d, int error)
 {
 	char addr[RESOLVE_TEXT_BYTES], why[64];
 
-	snprintf(d->why, sizeof(d->why), "dial tcp %s: connect: %s",
+	snprintf(d->why, sizeof(d->why), "dial %s %s: connect: %s", network(d),
 	    address_text(&d->addresses.v[d->next - 1], addr), reason_of_errno(error, why, sizeof(why)));
 	if (d->fd >= 0)
 		close(d->fd);
@@ -63,11 +69,13 @@ connect_now(int fd, const struct address *a)
 static void
 try_next(struct dial *d)
 {
+	int type = d->udp ? SOCK_DGRAM : SOCK_STREAM;
+
 	while (d->next < d->addresses.n) {
 		struct address *a = &d->addresses.v[d->next++];
 
-		address_set_port(a, d->port);
-		d->fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		address_set_port(a, d->to.port);
+		d->fd = socket(a->sa.sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		int error = d->fd < 0 ? errno : connect_now(d->fd, a);
 		if (error == 0) {
 			succeed(d);
@@ -110,28 +118,24 @@ on_found(void *ctx, const struct addresses *found, const char *why)
 	d->queued = resolve_queued(d->lookup);
 	d->lookup = NULL;
 	if (found == NULL) {
-		give_up(d, "dial tcp: lookup %s: %s", d->host, why);
+		give_up(d, "dial %s: lookup %s: %s", network(d), d->to.host, why);
 		return;
 	}
 	d->addresses = *found;
 	try_next(d);
 }
 
-/* "host:port", IPv6 addresses in brackets; IPv4 ones may have them. */
+/* The port may be a name.  /etc/services is read for it each time: it is short and local, and few checks have one. */
 static bool
-split(struct span target, char *host, size_t cap, uint16_t *port)
+find_port(struct dial *d)
 {
-	const uint8_t *colon = target.len == 0 ? NULL : memrchr(target.p, ':', target.len);
-	char digits[8], *end;
+	struct servent found, *s = NULL;
+	char strings[1024];
 
-	if (colon == NULL || !span_copy(url_unbracketed(span_of(target.p, (size_t)(colon - target.p))), host, cap) ||
-	    host[0] == '\0' ||
-	    (strchr(host, ':') != NULL && host[0] != '[') ||
-	    !span_copy(span_of(colon + 1, (size_t)(target.p + target.len - colon - 1)), digits, sizeof(digits)))
-		return false;
-	unsigned long n = strtoul(digits, &end, 10);
-	*port = (uint16_t)n;
-	return isdigit((unsigned char)digits[0]) && *end == '\0' && n > 0 && n <= UINT16_MAX;
+	if (d->to.port == 0 && getservbyname_r(d->to.service, network(d), &found, strings, sizeof(strings), &s) == 0 &&
+	    s != NULL)
+		d->to.port = ntohs((uint16_t)s->s_port);
+	return d->to.port != 0;
 }
 
 void
@@ -146,13 +150,24 @@ dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, struc
 void
 dial_begin(struct dial *d, struct span target)
 {
-	if (!split(target, d->host, sizeof(d->host), &d->port))
-		give_up(d, "dial tcp: address %.*s: missing port in address",
-		    (int)(target.len > 256 ? 256 : target.len), (const char *)target.p);
-	else if (resolve_literal(d->host, &d->addresses))
+	const char *why = hostport_parse(target, &d->to);
+
+	if (why != NULL)
+		give_up(d, "dial %s: address %.*s: %s", network(d), (int)(target.len > 256 ? 256 : target.len),
+		    (const char *)target.p, why);
+	else if (!find_port(d))
+		give_up(d, "dial %s: lookup %s/%s: unknown port", network(d), network(d), d->to.service);
+	else if (resolve_literal(d->to.host, &d->addresses))
 		try_next(d);
-	else if ((d->lookup = resolve(d->resolver, d->host, d->owner, on_found, d)) == NULL)
-		give_up(d, "dial tcp: lookup %s: out of memory", d->host);
+	else if ((d->lookup = resolve(d->resolver, d->to.host, d->owner, on_found, d)) == NULL)
+		give_up(d, "dial %s: lookup %s: out of memory", network(d), d->to.host);
+}
+
+void
+dial_begin_udp(struct dial *d, struct span target)
+{
+	d->udp = true;
+	dial_begin(d, target);
 }
 
 void
@@ -179,8 +194,9 @@ dial_at(const struct dial *d, char dst[DIAL_TEXT_BYTES])
 	char addr[RESOLVE_TEXT_BYTES];
 
 	if (d->lookup != NULL || d->next == 0)
-		snprintf(dst, DIAL_TEXT_BYTES, "dial tcp: lookup %s", d->host);
+		snprintf(dst, DIAL_TEXT_BYTES, "dial %s: lookup %s", network(d), d->to.host);
 	else
-		snprintf(dst, DIAL_TEXT_BYTES, "dial tcp %s", address_text(&d->addresses.v[d->next - 1], addr));
+		snprintf(dst, DIAL_TEXT_BYTES, "dial %s %s", network(d),
+		    address_text(&d->addresses.v[d->next - 1], addr));
 	return dst;
 }

@@ -1,10 +1,14 @@
-/* A TCP connection to "host:port".  Addresses of a name are tried one after the other. */
+/*
+ * A TCP connection to "host:port", or a UDP socket that is connected to it.  Addresses of a name are tried one after
+ * the other; of UDP, which asks nobody, the first one that there is a route to.
+ */
 #ifndef TV_RPCD_CHECK_DIAL_H
 #define TV_RPCD_CHECK_DIAL_H
 
 #include <ev.h>
 
 #include "common/base/rd.h"
+#include "common/text/hostport.h"
 #include "rpcd/check/resolve.h"
 
 #define DIAL_TEXT_BYTES 512
@@ -20,8 +24,8 @@ struct dial {				/* in its owner's struct */
 	struct resolver *resolver;
 	dial_done *done;
 	void *ctx;
-	char host[256];			/* with brackets, if it has them */
-	uint16_t port;
+	bool udp;
+	struct hostport to;
 	struct addresses addresses;
 	unsigned next;			/* of them, to be tried */
 	struct span owner;		/* the service that the check is of, borrowed */
@@ -39,6 +43,8 @@ void dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, 
 struct mono dial_queued(const struct dial *d);
 /* From the loop; done may be called at once, and is the last that touches d. */
 void dial_begin(struct dial *d, struct span target);
+/* The same of a UDP socket: fd sends to the address, and tells when nobody listens there. */
+void dial_begin_udp(struct dial *d, struct span target);
 /* Ends it without done; also when done was called, or it has not begun. */
 void dial_stop(struct dial *d);
 /* What it is at, for one whose time is over: "dial tcp 127.0.0.1:1", "dial tcp: lookup h".  Returns dst. */

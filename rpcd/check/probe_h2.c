@@ -485,20 +485,6 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 
 /* -- a run -- */
 
-static struct tls *
-tls_of(struct h2 *h)
-{
-	struct span server = h->check->def.TLSServerName;
-	char name[256];
-	size_t len = strlen(h->dial.host);
-
-	if (server.len > 0 ? !span_copy(server, name, sizeof(name)) :
-	    !span_copy(h->dial.host[0] == '[' ? span_of(h->dial.host + 1, len - 2) : span_str(h->dial.host), name,
-	    sizeof(name)))
-		return NULL;
-	return tls_new(h->fd, name, !h->check->def.TLSSkipVerify);
-}
-
 static void
 on_dialled(void *ctx, int fd, const char *why)
 {
@@ -514,7 +500,7 @@ on_dialled(void *ctx, int fd, const char *why)
 		return;
 	}
 	h->stage = HANDSHAKE;
-	if ((h->tls = tls_of(h)) == NULL)
+	if ((h->tls = tls_new(fd, &h->check->def, h->dial.to.host, true)) == NULL)
 		unreachable(h, "", "out of memory");
 	else
 		shake(h);

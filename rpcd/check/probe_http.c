@@ -356,7 +356,8 @@ request_done(struct transfer *t, CURLcode rc)
 	(void)curl_easy_getinfo(h->transfer.easy, CURLINFO_REDIRECT_URL, &to);
 	if (h->usual && rc == CURLE_OK && to == NULL)
 		keep(h);
-	if (to != NULL && (code == 301 || code == 302 || code == 303 || code == 307 || code == 308))
+	if (to != NULL && !h->check->def.DisableRedirects &&
+	    (code == 301 || code == 302 || code == 303 || code == 307 || code == 308))
 		follow(h, code, to);
 	else
 		answered(h, code, NULL);

@@ -1,4 +1,4 @@
-/* TCP checks: can one connect? */
+/* TCP checks: can one connect, and with UseTLS, is it who it should be? */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -6,39 +6,91 @@
 #include "common/base/clock.h"
 #include "rpcd/check/checker.h"
 #include "rpcd/check/dial.h"
+#include "rpcd/check/tls.h"
 
 struct tcp {
 	struct task *check;
 	struct dial dial;
+	int fd;				/* connected; -1: not yet */
+	struct tls *tls;
+	ev_io io;			/* while they shake hands */
 	ev_timer timer;
 	struct mono begun;
 };
+
+static void
+tcp_free(struct tcp *t)
+{
+	struct ev_loop *loop = t->check->checker->loop;
+
+	dial_stop(&t->dial);
+	ev_io_stop(loop, &t->io);
+	ev_timer_stop(loop, &t->timer);
+	tls_free(t->tls);
+	if (t->fd >= 0)
+		close(t->fd);
+	free(t);
+}
 
 static void
 finish(struct tcp *t, enum health status, const char *text)
 {
 	struct task *c = t->check;
 
-	dial_stop(&t->dial);
-	ev_timer_stop(c->checker->loop, &t->timer);
-	free(t);
+	tcp_free(t);
 	check_done(c, status, span_str(text), false);
+}
+
+static void
+succeed(struct tcp *t)
+{
+	const struct span *target = &t->check->def.Target;
+	char text[DIAL_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "TCP connect %.*s: Success", (int)target->len, (const char *)target->p);
+	finish(t, HEALTH_PASSING, text);
+}
+
+static void
+shake(struct tcp *t)
+{
+	struct ev_loop *loop = t->check->checker->loop;
+	char why[TLS_WHY_BYTES];
+	int rc = tls_handshake(t->tls, why);
+
+	if (rc < 0) {
+		finish(t, HEALTH_CRITICAL, why);
+	} else if (rc > 0) {
+		succeed(t);
+	} else {
+		ev_io_stop(loop, &t->io);
+		ev_io_set(&t->io, t->fd, tls_wants_write(t->tls) ? EV_WRITE : EV_READ);
+		ev_io_start(loop, &t->io);
+	}
+}
+
+static void
+on_io(struct ev_loop *loop, ev_io *w, int events)
+{
+	(void)loop;
+	(void)events;
+	shake(w->data);
 }
 
 static void
 on_dialled(void *ctx, int fd, const char *why)
 {
 	struct tcp *t = ctx;
-	const struct span *target = &t->check->def.Target;
-	char text[DIAL_TEXT_BYTES];
 
-	if (fd < 0) {
+	t->fd = fd;
+	if (fd < 0)
 		finish(t, HEALTH_CRITICAL, why);
-		return;
-	}
-	close(fd);
-	snprintf(text, sizeof(text), "TCP connect %.*s: Success", (int)target->len, (const char *)target->p);
-	finish(t, HEALTH_PASSING, text);
+	else if (!t->check->def.UseTLS)
+		succeed(t);
+	else if ((t->tls = tls_new(fd, &t->check->def, t->dial.to.host, false)) == NULL)
+		finish(t, HEALTH_CRITICAL, "out of memory");
+	else
+		shake(t);
 }
 
 static void
@@ -51,7 +103,7 @@ on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 	if (check_has_time(t->check, t->begun, dial_queued(&t->dial), loop, w))
 		return;
 	t->check->checker->stats.timed_out++;
-	snprintf(text, sizeof(text), "%s: i/o timeout", dial_at(&t->dial, at));
+	snprintf(text, sizeof(text), "%s: i/o timeout", t->tls != NULL ? "tls: handshake" : dial_at(&t->dial, at));
 	finish(t, HEALTH_CRITICAL, text);
 }
 
@@ -80,10 +132,12 @@ start(struct task *c)
 		return;
 	}
 	t->check = c;
+	t->fd = -1;
 	c->run = t;
 	dial_init(&t->dial, k->loop, k->resolver, c->service, on_dialled, t);
+	ev_init(&t->io, on_io);
 	ev_timer_init(&t->timer, on_begin, 0., 0.);
-	t->timer.data = t;
+	t->io.data = t->timer.data = t;
 	ev_feed_event(k->loop, &t->timer, EV_TIMER);
 }
 
@@ -91,12 +145,9 @@ static void
 cancel(struct task *c)
 {
 	struct tcp *t = c->run;
-	struct ev_loop *loop = c->checker->loop;
 
-	ev_clear_pending(loop, &t->timer);
-	ev_timer_stop(loop, &t->timer);
-	dial_stop(&t->dial);
-	free(t);
+	ev_clear_pending(c->checker->loop, &t->timer);
+	tcp_free(t);
 }
 
 const struct probe_kind probe_tcp = { .name = "tcp", .timeout = { 10000000000 }, .start = start, .cancel = cancel };

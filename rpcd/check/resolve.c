@@ -91,7 +91,7 @@ address_text(const struct address *a, char dst[RESOLVE_TEXT_BYTES])
 bool
 resolve_literal(const char *host, struct addresses *out)
 {
-	char bare[INET6_ADDRSTRLEN];
+	char bare[INET6_ADDRSTRLEN + 16], *zone;
 	size_t len = strlen(host);
 	struct address *a = &out->v[0];
 
@@ -106,6 +106,10 @@ resolve_literal(const char *host, struct addresses *out)
 	if (!span_copy(span_of(host, len), bare, sizeof(bare)))
 		return false;
 	a->sa.sa_family = AF_INET6;
+	if ((zone = strchr(bare, '%')) != NULL) {
+		a->in6.sin6_scope_id = (uint32_t)strtoul(zone + 1, NULL, 10);
+		*zone = '\0';
+	}
 	return inet_pton(AF_INET6, bare, &a->in6.sin6_addr) == 1;
 }
 

@@ -61,30 +61,32 @@ trust_join(void)
 }
 
 struct tls *
-tls_new(int fd, const char *name, bool verify)
+tls_new(int fd, const struct check_run *run, const char *host, bool h2)
 {
-	const gnutls_datum_t h2 = { (unsigned char *)(uintptr_t)"h2", 2 };
+	const gnutls_datum_t protocol = { (unsigned char *)(uintptr_t)"h2", 2 };
+	struct span name = run->TLSServerName.len > 0 ? run->TLSServerName : span_str(host);
 	struct tls *t = calloc(1, sizeof(*t));
 	uint8_t ip[16];
 
-	if (t == NULL || strlen(name) >= sizeof(t->name) || (t->trust = trust_join()) == NULL ||
+	if (t == NULL || !span_copy(name, t->name, sizeof(t->name)) || (t->trust = trust_join()) == NULL ||
 	    gnutls_init(&t->session, GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL) != GNUTLS_E_SUCCESS) {
 		if (t != NULL)
 			trust_leave(t->trust);
 		free(t);
 		return NULL;
 	}
-	bool literal = inet_pton(AF_INET, name, ip) == 1 || inet_pton(AF_INET6, name, ip) == 1;
+	bool literal = inet_pton(AF_INET, t->name, ip) == 1 || inet_pton(AF_INET6, t->name, ip) == 1;
 	if (gnutls_set_default_priority(t->session) != GNUTLS_E_SUCCESS ||
 	    gnutls_credentials_set(t->session, GNUTLS_CRD_CERTIFICATE, t->trust->list) != GNUTLS_E_SUCCESS ||
-	    gnutls_alpn_set_protocols(t->session, &h2, 1, 0) != GNUTLS_E_SUCCESS ||
-	    (!literal && gnutls_server_name_set(t->session, GNUTLS_NAME_DNS, name, strlen(name)) != GNUTLS_E_SUCCESS)) {
+	    (h2 && gnutls_alpn_set_protocols(t->session, &protocol, 1, 0) != GNUTLS_E_SUCCESS) ||
+	    (!literal && gnutls_server_name_set(t->session, GNUTLS_NAME_DNS, t->name, strlen(t->name)) !=
+	    GNUTLS_E_SUCCESS)) {
 		tls_free(t);
 		return NULL;
 	}
 	gnutls_handshake_set_max_packet_length(t->session, HANDSHAKE_BYTES_MAX);
-	if (verify)
-		gnutls_session_set_verify_cert(t->session, strcpy(t->name, name), 0);
+	if (!run->TLSSkipVerify)
+		gnutls_session_set_verify_cert(t->session, t->name, 0);
 	gnutls_transport_set_int(t->session, fd);
 	return t;
 }

@@ -1,4 +1,4 @@
-/* TLS of a connection that we made, by GnuTLS: HTTP/2 is what we ask for (ALPN "h2"). */
+/* TLS of a connection that we made, by GnuTLS. */
 #ifndef TV_RPCD_CHECK_TLS_H
 #define TV_RPCD_CHECK_TLS_H
 
@@ -6,16 +6,18 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "common/record/records.h"
+
 #define TLS_WHY_BYTES 512
 
 struct tls;
 
 /*
- * On fd, which stays the caller's.  name: whom the certificate must name, an IP address too, by an authority that the
- * system trusts; verify false: anybody.  NULL: no memory, or
- * the name is longer than 255 bytes.
+ * On fd, which stays the caller's.  The certificate must name the run's TLSServerName or else the host, an IP address
+ * too, by an authority that the system trusts; with TLSSkipVerify anybody.  h2: HTTP/2 is what we ask for (ALPN).
+ * NULL: no memory, or the name is longer than 255 bytes.
  */
-struct tls *tls_new(int fd, const char *name, bool verify);
+struct tls *tls_new(int fd, const struct check_run *run, const char *host, bool h2);
 void tls_free(struct tls *t);
 /* 1: done; 0: again, when the socket can be read or (tls_wants_write()) written; -1: failed, why says it. */
 int tls_handshake(struct tls *t, char why[TLS_WHY_BYTES]);

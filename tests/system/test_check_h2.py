@@ -34,7 +34,6 @@ def grpc():
         register(node, "none", GRPC=a + "/none")
         register(node, "refused", GRPC="127.0.0.1:1")
         register(node, "nowhere", GRPC="no-such-host.invalid:1")
-        register(node, "bad", GRPC="127.0.0.1")
         register(node, "ping", H2PING=a, H2PingUseTLS=False)
         register(node, "ping-refused", H2PING="127.0.0.1:1")
         register(node, "tls-to-plain", GRPC=a, GRPCUseTLS=True, Timeout="1s")
@@ -46,7 +45,6 @@ def grpc():
                 ("strange", "critical", "gRPC %s/strange serving status: 9" % a),
                 ("none", "critical", "rpc error: code = NotFound desc = unknown service"),
                 ("refused", "critical", UNAVAILABLE + 'Error while dialing dial tcp 127.0.0.1:1: connect: connection refused"'),
-                ("bad", "critical", UNAVAILABLE + 'Error while dialing dial tcp: address 127.0.0.1: missing port in address"'),
                 ("ping", "passing", "HTTP2 ping was successful"),
                 ("ping-refused", "critical", "Failed to dial to 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused")):
             got = wait_state(node, name, status, text)

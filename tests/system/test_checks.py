@@ -166,7 +166,7 @@ def http():
         register(node, "tcp", TCP="127.60.151.20:%d" % port)
         register(node, "tcp-name", TCP="localhost:1")
         register(node, "tcp-refused", TCP="127.0.0.1:1")
-        register(node, "tcp-bad", TCP="127.0.0.1")
+        register(node, "not-followed", HTTP=s.url + "/to/|status|200", DisableRedirects=True)
         register(node, "post", HTTP=s.url + "/status/200", Method="POST", Body="the body",
                  Header={"X-Own": ["1", "2"], "Host": ["web.example"], "User-Agent": ["me"]})
         register(node, "tiny", HTTP=s.url + "/status/200", OutputMaxSize=3)
@@ -179,7 +179,7 @@ def http():
         wait_state(node, "tcp", "passing", "TCP connect 127.60.151.20:%d: Success" % port)
         wait_state(node, "tcp-name", "critical", "127.0.0.1:1: connect: connection refused")
         wait_state(node, "tcp-refused", "critical", "dial tcp 127.0.0.1:1: connect: connection refused")
-        wait_state(node, "tcp-bad", "critical", "dial tcp: address 127.0.0.1: missing port in address")
+        wait_state(node, "not-followed", "critical", "HTTP GET %s/to/|status|200: 302 Found Output: " % s.url)
         assert wait_state(node, "tiny", "passing")[1].endswith(" Output: 200")
         wait_state(node, "post", "passing", "HTTP POST %s/status/200: 200 OK" % s.url)
         assert not other.asked, other.asked

@@ -419,7 +419,7 @@ START_TEST(no_check_runs_a_program)
 		"\"Script\":\"/bin/true\"", "\"script\":\"/bin/true\"", "\"Command\":\"/bin/true\"",
 		"\"DockerContainerID\":\"c\",\"Shell\":\"/bin/sh\",\"Args\":[\"id\"]", "\"docker_container_id\":\"c\"",
 		"\"HTTP\":\"http://127.0.0.1/\",\"args\":[\"id\"]", "\"GRPC\":\"h:1\",\"Args\":[\"id\"]",
-		"\"AliasNode\":\"n2\",\"Args\":[\"id\"]", "\"UDP\":\"127.0.0.1:1\"", "\"OSService\":\"ssh\"",
+		"\"AliasNode\":\"n2\",\"Args\":[\"id\"]", "\"UDP\":\"h:1\",\"Args\":[\"id\"]", "\"OSService\":\"ssh\"",
 	};
 	static const char *const more[] = { "", ",\"Interval\":\"10s\"", ",\"TTL\":\"10s\"", ",\"Interval\":\"10s\",\"TTL\":\"1s\"" };
 

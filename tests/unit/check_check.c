@@ -2,6 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "common/text/hostport.h"
 #include "rpcd/check/docker_stream.h"
 #include "rpcd/check/grpc.h"
 #include "rpcd/check/schedule.h"
@@ -36,6 +37,61 @@ START_TEST(urls_are_asked_for_as_written)
 			ck_assert_str_eq(buf_cstr(&out), all[i][1]);
 		buf_done(&out);
 	}
+}
+END_TEST
+
+/* -- addresses -- */
+
+START_TEST(addresses_in_every_spelling)
+{
+	static const struct {
+		const char *text, *host, *service;
+		uint16_t port;
+	} all[] = {
+		{ "h:80", "h", "", 80 }, { "10.0.0.1:65535", "10.0.0.1", "", 65535 }, { "[10.0.0.1]:1", "10.0.0.1", "", 1 },
+		{ "[::1]:80", "::1", "", 80 }, { "[fe80::1%2]:80", "fe80::1%2", "", 80 }, { ":80", "127.0.0.1", "", 80 },
+		{ "[]:80", "127.0.0.1", "", 80 }, { "h:http", "h", "http", 0 }, { "[::]:x11-1", "::", "x11-1", 0 },
+		{ "h:9pfs", "h", "9pfs", 0 }, { "h.example.:080", "h.example.", "", 80 },
+	};
+	struct hostport to;
+
+	for (size_t i = 0; i < NITEMS(all); i++) {
+		const char *why = hostport_parse(span_str(all[i].text), &to);
+
+		ck_assert_msg(why == NULL, "%s: %s", all[i].text, why);
+		ck_assert_str_eq(to.host, all[i].host);
+		ck_assert_str_eq(to.service, all[i].service);
+		ck_assert_uint_eq(to.port, all[i].port);
+	}
+}
+END_TEST
+
+START_TEST(addresses_that_are_none)
+{
+	static const char *const all[][2] = {
+		{ "", "missing port" }, { "127.0.0.1", "missing port" }, { "h:", "missing port" }, { "[::1]", "missing port" },
+		{ "[::1]80", "missing port" }, { "::1", "too many colons" }, { "::1:80", "too many colons" },
+		{ "http://h:80", "too many colons" }, { "[::1]:80:90", "too many colons" }, { "[::1:80", "missing ']'" },
+		{ "h[:80", "unexpected '['" }, { "h]:80", "unexpected ']'" }, { "[[::1]:80", "unexpected '['" },
+		{ "h:80]", "unexpected ']'" }, { "h:0", "invalid port" }, { "h:65536", "invalid port" },
+		{ "h:99999999999999999999999", "invalid port" }, { "h:-1", NULL }, { "h:a b", "unknown port" }, { "h:80/x", "unknown port" },
+		{ "h/x:80", "no name of a host" }, { "u@h:80", "no name of a host" }, { "h h:80", "no name of a host" },
+		{ "[fe80::1%eth0]:80", "zone" }, { "[fe80::1%]:80", "zone" },
+		{ "h:a-name-that-is-longer-than-any-name-of-a-port", "unknown port" },
+	};
+	char name[300];
+	struct hostport to;
+
+	for (size_t i = 0; i < NITEMS(all); i++) {
+		const char *why = hostport_parse(span_str(all[i][0]), &to);
+
+		ck_assert_msg(all[i][1] == NULL ? why == NULL : why != NULL && strstr(why, all[i][1]) != NULL, "%s: %s",
+		    all[i][0], why == NULL ? "good" : why);
+	}
+	memset(name, 'h', sizeof(name));
+	memcpy(name + 256, ":80", 4);
+	ck_assert_str_eq(hostport_parse(span_str(name), &to), "the host is longer than 255 bytes");
+	ck_assert_ptr_null(hostport_parse(span_str(name + 1), &to));
 }
 END_TEST
 
@@ -336,6 +392,8 @@ main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, urls_are_asked_for_as_written);
+	tcase_add_test(t, addresses_in_every_spelling);
+	tcase_add_test(t, addresses_that_are_none);
 	tcase_add_test(t, runs_are_on_a_grid);
 	tcase_add_test(t, a_run_longer_than_its_interval_leaves_points_out);
 	tcase_add_test(t, many_that_come_at_once_are_spread);

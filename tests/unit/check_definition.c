@@ -162,7 +162,16 @@ START_TEST(refusals)
 		{ "{\"Name\":\"w\",\"Check\":{\"TCP\":\"h:1\"}}", 400,
 		    "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, or TCP checks" },
 		{ "{\"Name\":\"w\",\"Check\":{\"TCP\":\"h:1\",\"Args\":[\"id\"],\"Interval\":\"1s\"}}", 400,
-		    "Invalid check: more than one of HTTP, TCP, GRPC, H2PING and Args" },
+		    "Invalid check: more than one of HTTP, TCP, UDP, GRPC, H2PING and Args" },
+		{ "{\"Name\":\"w\",\"Check\":{\"UDP\":\"h:1\"}}", 400, "Invalid check: Interval must be > 0 for UDP checks" },
+		{ "{\"Name\":\"w\",\"Check\":{\"UDP\":\"h\",\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: UDP: address h: missing port in address" },
+		{ "{\"Name\":\"w\",\"Check\":{\"TCP\":\"http://h:1\",\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: TCP: address http://h:1: too many colons in address" },
+		{ "{\"Name\":\"w\",\"Check\":{\"GRPC\":\"/s\",\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: GRPC: address : missing port in address" },
+		{ "{\"Name\":\"w\",\"Check\":{\"H2PING\":\"[::1]\",\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: H2PING: address [::1]: missing port in address" },
 		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Method\":\"GET /\",\"Interval\":\"1s\"}}", 400,
 		    "Invalid check: Method is not the name of an HTTP method" },
 		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Header\":{\"A\":\"b\"},\"Interval\":\"1s\"}}", 400,
@@ -219,15 +228,21 @@ START_TEST(other_kinds)
 	    "{\"GRPC\":\"h:1/s\",\"GRPCUseTLS\":true,\"Interval\":\"5s\"},{\"grpc\":\"h:1\",\"interval\":\"5s\"},"
 	    "{\"H2PING\":\"h:1\",\"Interval\":\"5s\"},{\"h2ping\":\"h:1\",\"h2ping_use_tls\":false,\"interval\":\"5s\"},"
 	    "{\"DockerContainerID\":\"c\",\"Shell\":\"/bin/bash\",\"Args\":[\"id\"],\"Interval\":\"5s\"},"
-	    "{\"alias_service\":\"s\",\"alias_node\":\"n\"},{\"AliasNode\":\"n\"}]}"), 0);
-	ck_assert_uint_eq(got.n, 7);
-	static const char *const types[] = { "grpc", "grpc", "h2ping", "h2ping", "docker", "alias", "alias" };
-	static const bool tls[] = { true, false, true, false, false, false, false };
-	for (uint32_t i = 0; i < 7; i++) {
+	    "{\"alias_service\":\"s\",\"alias_node\":\"n\"},{\"AliasNode\":\"n\"},"
+	    "{\"UDP\":\":53\",\"Interval\":\"5s\"},{\"tcp\":\"h:1\",\"tcp_use_tls\":true,\"interval\":\"5s\"},"
+	    "{\"TCP\":\"h:http\",\"GRPCUseTLS\":true,\"Interval\":\"5s\"},"
+	    "{\"http\":\"http://h\",\"disable_redirects\":true,\"interval\":\"5s\"}]}"), 0);
+	ck_assert_uint_eq(got.n, 11);
+	static const char *const types[] = { "grpc", "grpc", "h2ping", "h2ping", "docker", "alias", "alias", "udp", "tcp",
+	    "tcp", "http" };
+	static const bool tls[] = { [0] = true, [2] = true, [8] = true, [10] = false };
+	for (uint32_t i = 0; i < 11; i++) {
 		is(check_at(i)->Type, types[i]);
 		is(got.checks[i].run.Kind, types[i]);
 		ck_assert(got.checks[i].run.UseTLS == tls[i]);
 	}
+	ck_assert(got.checks[10].run.DisableRedirects && !got.checks[9].run.DisableRedirects);
+	is(got.checks[7].run.Target, ":53");
 	is(got.checks[0].run.Target, "h:1/s");
 	is(got.checks[4].run.Target, "c");
 	is(got.checks[4].run.Shell, "/bin/bash");
