@@ -48,10 +48,10 @@ common_libtvjson_a_SOURCES += common/record/schema_json.c common/record/txn_json
 common_libtvcore_a_SOURCES += \
 	common/filter/lex.c common/filter/parse.c common/filter/bind.c common/filter/eval.c common/filter/tree.h common/filter/filter.h
 
-# Access rules: their language, and what they mean together.
+# Access rules, and Consul's language for them and for definitions: what they mean together.
 common_libtvcore_a_SOURCES += \
-	common/acl/hcl.c common/acl/hcl_scan.c common/acl/hcl.h common/acl/hcl_int.h \
-	common/acl/hcl_print.c common/acl/rules.c common/acl/translate.c common/acl/bindname.c common/acl/bindname.h common/acl/rules.h common/acl/set.c common/acl/set.h
+	common/conf/hcl.c common/conf/hcl_scan.c common/conf/hcl.h common/conf/hcl_int.h \
+	common/conf/hcl_print.c common/acl/rules.c common/acl/translate.c common/acl/bindname.c common/acl/bindname.h common/acl/rules.h common/acl/set.c common/acl/set.h
 
 # Channels: frames on sockets.
 common_libtvrt_a_SOURCES += \

@@ -103,7 +103,7 @@ noinst_LIBRARIES += rpcd/librpcdefinition.a
 rpcd_librpcdefinition_a_SOURCES = rpcd/agent/definition.c rpcd/agent/sidecar.c rpcd/agent/definition.h
 # The same in the files of services.d: def_files.c reads them, the others are pure.
 noinst_LIBRARIES += rpcd/librpcdefset.a
-rpcd_librpcdefset_a_SOURCES = rpcd/agent/def_set.c rpcd/agent/def_set.h rpcd/agent/def_fields.c rpcd/agent/def_fields.h \
+rpcd_librpcdefset_a_SOURCES = rpcd/agent/def_set.c rpcd/agent/def_set.h rpcd/agent/def_hcl.c rpcd/agent/def_hcl.h rpcd/agent/def_fields.c rpcd/agent/def_fields.h \
 	rpcd/agent/def_files.c rpcd/agent/def_files.h
 
 # This node: its checks, its reports, its log, joining and leaving.

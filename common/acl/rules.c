@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "common/acl/hcl.h"
+#include "common/conf/hcl.h"
 #include "common/acl/rules.h"
 #include "common/base/assert.h"
 #include "common/text/edits.h"

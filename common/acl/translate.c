@@ -1,5 +1,5 @@
 /* Rules of the old syntax in the current one, in which an exact rule covers one name and the old ones were prefixes. */
-#include "common/acl/hcl.h"
+#include "common/conf/hcl.h"
 #include "common/acl/rules.h"
 
 /* What a first name of an item becomes. */

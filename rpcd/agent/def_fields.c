@@ -216,6 +216,18 @@ def_is_named(const struct def_source *from, const struct ucl_node *n)
 	return n->type == UCL_OBJECT && !from->json && n->count > 0 && k == NULL;
 }
 
+const struct ucl_node *
+def_as_list(const struct def_source *from, const struct ucl_node *n, struct ucl_node list[2])
+{
+	if (!from->hcl || n->type != UCL_OBJECT)
+		return n;
+	list[1] = *n;
+	list[1].key = SPAN_NONE;
+	list[1].next = NULL;
+	list[0] = (struct ucl_node){ .type = UCL_ARRAY, .line = n->line, .key = n->key, .child = &list[1], .count = 1 };
+	return &list[0];
+}
+
 static void
 take_name(const struct schema *s, struct span name, void *rec)
 {
@@ -232,7 +244,9 @@ fill_list(const struct def_source *from, const struct ucl_node *n, const char *w
 {
 	bool named = def_is_named(from, n);
 	enum tv_err err = TV_OK;
+	struct ucl_node one[2];
 
+	n = def_as_list(from, n, one);
 	if (n->type != UCL_ARRAY && !named)
 		return def_fail(from, n, from->json ? "%s: a list is expected, [ ... ]" :
 		    "%s: a list [ { ... } ] or named blocks NAME { ... } are expected", what);

@@ -10,6 +10,7 @@
 
 struct def_source {
 	bool json;			/* strict: texts are quoted, lists are lists; else as cluster.conf(5) has it */
+	bool hcl;			/* and a list of one block may be that block */
 	struct arena *arena;
 	struct ucl_error *error;	/* line and sentence, on an error */
 };
@@ -23,6 +24,8 @@ struct def_source {
 enum tv_err def_fields(const struct def_source *from, const struct schema *s, const struct ucl_node *block, void *rec);
 /* Is this a block of blocks only: { NAME { ... } NAME { ... } }?  Not of JSON, where a list is a list. */
 bool def_is_named(const struct def_source *from, const struct ucl_node *n);
+/* n, or in HCL the list of the one block that n is, which is copied to list[0] and list[1]. */
+const struct ucl_node *def_as_list(const struct def_source *from, const struct ucl_node *n, struct ucl_node list[2]);
 /* TV_EFORMAT with this sentence, which has no period. */
 enum tv_err def_fail(const struct def_source *from, const struct ucl_node *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

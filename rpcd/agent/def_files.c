@@ -25,10 +25,16 @@ ends_with(const char *name, const char *end)
 	return n > m && strcmp(name + n - m, end) == 0;
 }
 
+static enum def_form
+form_of(const char *name)
+{
+	return ends_with(name, ".json") ? DEF_JSON : ends_with(name, ".hcl") ? DEF_HCL : DEF_OWN;
+}
+
 static int
 is_ours(const struct dirent *d)
 {
-	return d->d_name[0] != '.' && (ends_with(d->d_name, ".conf") || ends_with(d->d_name, ".json"));
+	return d->d_name[0] != '.' && (ends_with(d->d_name, ".conf") || form_of(d->d_name) != DEF_OWN);
 }
 
 static int
@@ -93,7 +99,7 @@ read_one(struct def_set *s, const char *folder, const char *name, const char *us
 	if ((err = check_link(folder, path, errbuf, cap)) == TV_OK &&
 	    (err = conf_read_file(path, &text, errbuf, cap)) == TV_OK &&
 	    (err = check_reach(path, user, 04, errbuf, cap)) == TV_OK)
-		err = def_set_add(s, path, buf_span(&text), ends_with(name, ".json"), errbuf, cap);
+		err = def_set_add(s, path, buf_span(&text), form_of(name), errbuf, cap);
 	buf_done(&text);
 	return err;
 }
@@ -126,7 +132,7 @@ tell_others(const char *folder)
 	int n = scandir(folder, &names, is_another, by_bytes);
 
 	if (n > 0)
-		log_warn("rpcd", "services.d: %s%s not read: only files whose names end in .conf or .json are",
+		log_warn("rpcd", "services.d: %s%s not read: only files whose names end in .conf, .json or .hcl are",
 		    log_safe(span_str(names[0]->d_name), shown, sizeof(shown)), n > 1 ? " and others are" : " is");
 	for (int i = 0; i < n; i++)
 		free(names[i]);

@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "rpcd/agent/def_fields.h"
+#include "rpcd/agent/def_hcl.h"
 #include "rpcd/agent/def_set.h"
 
 #define WARNINGS_MAX 20			/* of definitions that are replaced */
@@ -170,7 +171,9 @@ add_all(struct reading *r, const struct ucl_node *n, const char *one, const char
 {
 	bool named = def_is_named(&r->from, n);
 	enum tv_err err = TV_OK;
+	struct ucl_node single[2];
 
+	n = def_as_list(&r->from, n, single);
 	bool nothing = n->type == UCL_OBJECT && n->count == 0 && !r->from.json;
 	if (n->type != UCL_ARRAY && !named && !nothing)
 		return def_fail(&r->from, n, r->from.json ? "%s: a list is expected, [ { ... } ]; a single one is "
@@ -233,10 +236,10 @@ check_json(struct span text, struct ucl_error *error, int *column)
 }
 
 enum tv_err
-def_set_add(struct def_set *s, const char *path, struct span text, bool json, char *errbuf, size_t cap)
+def_set_add(struct def_set *s, const char *path, struct span text, enum def_form form, char *errbuf, size_t cap)
 {
 	struct ucl_error error = { .line = 1 };
-	struct reading r = { s, { json, &s->arena, &error }, span_str(path) };
+	struct reading r = { s, { form != DEF_OWN, form == DEF_HCL, &s->arena, &error }, span_str(path) };
 	struct ucl_node *root = NULL;
 	int column = 0;
 	struct span own = arena_copy(&s->arena, text);	/* the tree borrows from it */
@@ -245,7 +248,9 @@ def_set_add(struct def_set *s, const char *path, struct span text, bool json, ch
 	if (err != TV_OK)
 		snprintf(error.text, sizeof(error.text), "the files of services.d are too long together (limit: %u "
 		    "MiB)", DEF_SET_BYTES_MAX >> 20);
-	else if (!json || (err = check_json(own, &error, &column)) == TV_OK)
+	else if (form == DEF_HCL)
+		err = def_hcl_parse(own, &s->arena, &root, &error, &column);
+	else if (form == DEF_OWN || (err = check_json(own, &error, &column)) == TV_OK)
 		err = ucl_parse(own, &s->arena, &root, &error);
 	if (err == TV_OK)
 		err = add_tree(&r, root);

@@ -20,15 +20,21 @@ struct def_set {
 	unsigned doubles;		/* definitions that a later one of the same id replaced */
 };
 
+enum def_form {
+	DEF_OWN,			/* of cluster.conf(5) */
+	DEF_JSON, DEF_HCL,		/* Consul's */
+};
+
 void def_set_init(struct def_set *s, bool scripts, struct registry *registry);
 /* Frees and wipes all; may be initialised again. */
 void def_set_done(struct def_set *s);
 /*
- * Adds the definitions of a file; json: its form is JSON, else that of cluster.conf(5).  TV_EFORMAT (of content too),
+ * Adds the definitions of a file of this form.  TV_EFORMAT (of content too),
  * TV_ELIMIT, TV_ENOMEM: errbuf has one sentence, "PATH:LINE: what is wrong, and what to write"; the set is of no more
  * use then but for def_set_done().
  */
-enum tv_err def_set_add(struct def_set *s, const char *path, struct span text, bool json, char *errbuf, size_t cap);
+enum tv_err def_set_add(struct def_set *s, const char *path, struct span text, enum def_form form, char *errbuf,
+    size_t cap);
 /*
  * After the last file: services first, then checks, by id, each once.  The later file wins, and in it the later place,
  * as in Consul; the log warns.

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "common/acl/hcl.h"
+#include "common/conf/hcl.h"
 #include "common/acl/set.h"
 #include "common/base/assert.h"
 

@@ -71,14 +71,14 @@ take(const struct def_set *s)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	bool json = size > 0 && data[0] == 'j';
-	struct span text = json ? span_of(data + 1, size - 1) : span_of(data, size);
+	enum def_form form = size == 0 ? DEF_OWN : data[0] == 'j' ? DEF_JSON : data[0] == 'h' ? DEF_HCL : DEF_OWN;
+	struct span text = form != DEF_OWN ? span_of(data + 1, size - 1) : span_of(data, size);
 	struct def_set s;
 	char why[1024] = "";
 
 	log_init("fuzz", LOG_LVL_ERR, LOG_TO_STDERR);
 	def_set_init(&s, size % 2 == 0, NULL);
-	if (def_set_add(&s, "f", text, json, why, sizeof(why)) == TV_OK) {
+	if (def_set_add(&s, "f", text, form, why, sizeof(why)) == TV_OK) {
 		TV_ASSERT(why[0] == '\0');
 		def_set_finish(&s);
 		for (uint32_t i = 1; i < s.n; i++)

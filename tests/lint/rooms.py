@@ -16,7 +16,8 @@ import tempfile
 
 TOP = os.environ.get("srcdir") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 ROOMS = {
-    "common": ["common/base/", "common/text/", "common/acl/", "common/record/", "common/filter/", "common/conf/", "common/net/", "common/proc/"],
+    "common": ["common/base/", "common/text/",
+               ("common/conf/hcl", "common/conf/hcl_int", "common/conf/hcl_scan", "common/conf/hcl_print"), "common/acl/", "common/record/", "common/filter/", "common/conf/", "common/net/", "common/proc/"],
     "gossipd": ["gossipd/core/wire/", ("gossipd/core/coord/", "gossipd/core/swim/intern", "gossipd/core/swim/table", "gossipd/core/swim/twins",
                 "gossipd/core/swim/broadcast", "gossipd/core/serf/ring", "gossipd/core/serf/intent.h"),
                 ("gossipd/core/swim.h", "gossipd/core/state.h", "gossipd/core/base"), "gossipd/core/swim/", "gossipd/core/serf/",

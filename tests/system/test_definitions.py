@@ -27,6 +27,31 @@ services {
 }
 check { id = disk; name = "Free space"; ttl = 1h; status = warning }
 """
+HCL_FORM = """# Consul's
+service {
+  name = "web", port = 0x50
+  tags = ["a", "b"]
+  meta { version = "1.2" note = <<-END
+    one
+      two
+    END
+  }
+  check { ttl = "1h" status = "passing" }
+}
+service {
+  name = "db"
+  port = 5432
+  tagged_addresses { lan { address = "10.0.0.1" port = 1 } }
+  enable_tag_override = true
+  weights = { passing = 3, warning = 2 }
+  checks = [{ ttl = "1h", status = "passing" }]
+  check { id = "db-2" ttl = "1h" status = "warning" }
+}
+services { name = "cache" port = 010 }
+services = [{ name = "queue", port = 1, checks { ttl = "1h" status = "passing" } }]
+/* of the node */
+checks { id = "load" name = "Load" ttl = "1h" status = "passing" }
+"""
 CONSUL_FORM = {
     "service": {"name": "db", "port": 5432, "tagged_addresses": {"lan": {"address": "10.0.0.1", "port": 1}},
                 "enable_tag_override": True, "weights": {"passing": 3, "warning": 2},
@@ -106,13 +131,44 @@ def test_both_forms():
         assert (all_checks["disk"]["Name"], all_checks["disk"]["Type"]) == ("Free space", "")
         assert all_checks["db-2"]["Type"] == "ttl" and all_checks["of-db"]["ServiceName"] == "db"
         wait_for("the catalog agrees", lambda: agrees(n, n))
-        assert "[WARN] rpcd: services.d: passed-over.txt is not read: only files whose names end in .conf or .json are" in n.log("rpcd")
-        os.rename(os.path.join(n.conf, "services.d", "b.json"), os.path.join(n.conf, "services.d", "b.hcl"))
+        assert ("[WARN] rpcd: services.d: passed-over.txt is not read: only files whose names end in .conf, .json or .hcl are" in
+                n.log("rpcd"))
+        os.rename(os.path.join(n.conf, "services.d", "b.json"), os.path.join(n.conf, "services.d", "b.yaml"))
         told = n.ctl("validate", n.conf)
-        assert "b.hcl and others are not read" in told.stdout + told.stderr, told
-        os.rename(os.path.join(n.conf, "services.d", "b.hcl"), os.path.join(n.conf, "services.d", "b.json"))
+        assert "b.yaml and others are not read" in told.stdout + told.stderr, told
+        os.rename(os.path.join(n.conf, "services.d", "b.yaml"), os.path.join(n.conf, "services.d", "b.json"))
         assert "services.d: added service web (%s/services.d/a.conf:3)" % n.conf in n.log("rpcd")
         assert "services.d: 2 files with 9 services and checks: 9 added, 0 changed, 0 removed" in n.log("rpcd")
+
+
+def test_hcl():
+    """Consul's other form: blocks given again, a list of one that is no list, heredocs; errors have their line."""
+    with Cluster("127.186.11") as c:
+        n = started(c, {"a.hcl": HCL_FORM})
+        here = services(n)
+        assert set(here) == {"web", "db", "cache", "queue"}, here
+        assert here["web"]["Tags"] == ["a", "b"] and here["web"]["Meta"] == {"note": "one\n  two\n", "version": "1.2"}
+        assert (here["web"]["Port"], here["cache"]["Port"], here["db"]["Port"], here["queue"]["Port"]) == (80, 8, 5432, 1)
+        assert here["db"]["TaggedAddresses"] == {"lan": {"Address": "10.0.0.1", "Port": 1}}
+        assert here["db"]["EnableTagOverride"] and here["db"]["Weights"] == {"Passing": 3, "Warning": 2}
+        assert statuses(n) == {"service:web": "passing", "service:db:1": "passing", "db-2": "warning", "service:queue": "passing",
+                               "load": "passing"}
+        assert "services.d: added service db (%s/services.d/a.hcl:12)" % n.conf in n.log("rpcd")
+        for text, where, why in (
+                ("service {\n  name = \"x\"\n  prot = 1\n}", "3:", 'unknown key "prot" (did you mean port?)'),
+                ("service {\n  name = \"x\"\n  port = \"1\"\n}", "3:", "port: a number is expected, without quotes"),
+                ("service {\n  name = \"x\"\n  port = 1\n  port = 2\n}", "4:", 'key "port" is given twice (first on line 3)'),
+                ("service \"x\" {\n}", "1:1:", "this block has no name here: write service { name"),
+                ("service {\n  name = x\n}", "2:10:", "expected a value"),
+                ("service {\n  name = <<E\n x\n}", "2:10:", "heredoc not terminated"),
+                ("  {}", "1:", "this is JSON")):
+            write(n, "b.hcl", text)
+            told = n.ctl("validate", n.conf, check=False)
+            assert told.returncode != 0 and "b.hcl:%s" % where in told.stderr + told.stdout and why in told.stderr + told.stdout, told
+            r = n.put("/v1/agent/reload")
+            assert r.status in (400, 500) and "b.hcl:%s" % where in r.text and why in r.text, r
+        write(n, "b.hcl", None)
+        assert set(services(n)) == {"web", "db", "cache", "queue"}
 
 
 def test_reload():
@@ -421,5 +477,5 @@ def test_examples_of_the_manual():
             os.remove(path)
 
 
-main(test_both_forms, test_reload, test_who_wins, test_restart_keeps_states, test_sidecars, test_errors_name_the_place, test_scripts, test_scripts_of_before,
+main(test_both_forms, test_hcl, test_reload, test_who_wins, test_restart_keeps_states, test_sidecars, test_errors_name_the_place, test_scripts, test_scripts_of_before,
      test_many, test_examples_of_the_manual)

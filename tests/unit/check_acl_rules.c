@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/acl/hcl.h"
+#include "common/conf/hcl.h"
 #include "common/acl/rules.h"
 
 static char listed[4096];
@@ -148,8 +148,13 @@ static const struct {
 	{ "key \"\xff\" {}", "Failed to parse ACL rules: At 1:6: illegal UTF-8 encoding" },
 	{ "/* x", "Failed to parse ACL rules: At 1:1: comment not terminated" },
 	{ "/ x", "Failed to parse ACL rules: At 1:1: expected '/' for comment" },
-	{ "key \"a\" { policy = <<E\nread\nE\n}",
-	    "Failed to parse ACL rules: At 1:20: heredocs are not supported in rules: write the text in quotes" },
+	{ "key \"a\" { policy = <<E\nread\n", "Failed to parse ACL rules: At 1:20: heredoc not terminated" },
+	{ "key \"a\" { policy = <<E", "Failed to parse ACL rules: At 1:20: heredoc not terminated" },
+	{ "key \"a\" { policy = <<\nread\n\n}", "Failed to parse ACL rules: At 1:20: zero-length heredoc anchor" },
+	{ "key \"a\" { policy = <<E F\nread\nE\n}", "Failed to parse ACL rules: At 1:20: invalid characters in heredoc anchor" },
+	{ "key \"a\" { policy = <E\nread\nE\n}", "Failed to parse ACL rules: At 1:20: heredoc expected second '<', didn't see it" },
+	{ "<<E\nE\n = 1", "Failed to parse ACL rules: At 1:1: expected: IDENT | STRING | ASSIGN | LBRACE got: HEREDOC" },
+	{ "{\"key\": <<E\nread\nE\n}", "Failed to parse ACL rules: At 1:9: illegal char" },
 	{ "key \"a\" { policy = [1 2] }",
 	    "Failed to parse ACL rules: At 1:23: error parsing list, expected comma or list end, got: NUMBER" },
 	{ "{\"key\": {\"a\": {\"policy\": \"read\"}}",
@@ -319,6 +324,44 @@ START_TEST(test_room_for_the_smallest_things)
 }
 END_TEST
 
+/* What heredocs mean, and that they are printed as they were written. */
+START_TEST(test_heredocs)
+{
+	static const struct {
+		const char *text, *means, *printed;
+	} cases[] = {
+		{ "a = <<E\none\n  two\nE\n", "one\n  two\n", "a = <<E\none\n  two\nE" },
+		{ "a = <<E\nE", "", "a = <<E\nE" },
+		{ "a = <<E\r\none\r\nE\r\n", "one\r\n", "a = <<E\r\none\r\nE\r" },
+		{ "a = <<E\nE2\n E x\n  E\n", "E2\n E x\n", "a = <<E\nE2\n E x\n  E" },
+		{ "b {\n  a = <<-END\n    one\n      two\n    END\n}", "one\n  two\n",
+		    "b {\n  a = <<-END\n    one\n      two\n    END\n}" },
+		{ "a = <<-E\n  one\n two\n  E\n", "  one\n two\n", "a = <<-E\n  one\n two\n  E" },
+		{ "a = [<<E\n\"\\n${x}\nE\n, \"b\"]", "\"\\n${x}\n", "a = [\n  <<E\n\"\\n${x}\nE\n  ,\n  \"b\",\n]" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct arena a = ARENA_INIT(HCL_ARENA_BYTES(256));
+		struct buf out = BUF_INIT(4096);
+		const struct hcl_value *v;
+		struct hcl_error err;
+		struct hcl_file file;
+		struct span means;
+
+		ck_assert_msg(hcl_parse(span_str(cases[i].text), &a, &file, &err) == TV_OK, "%zu: %s", i, err.text);
+		for (v = file.items->value; v->type == HCL_OBJECT || v->type == HCL_LIST;)
+			v = v->type == HCL_OBJECT ? v->items->value : v->values;
+		ck_assert(hcl_is_heredoc(v) && hcl_unquote(v->text, true, false, &a, &means));
+		ck_assert_msg(span_eqs(means, cases[i].means), "%zu: %.*s", i, (int)means.len, (const char *)means.p);
+		hcl_print(&file, &out);
+		ck_assert_str_eq(buf_cstr(&out), cases[i].printed);
+		ck_assert_msg(hcl_parse(buf_span(&out), &a, &file, &err) == TV_OK, "%zu, printed: %s", i, err.text);
+		buf_done(&out);
+		arena_done(&a);
+	}
+}
+END_TEST
+
 START_TEST(test_null_bytes)
 {
 	struct buf why = BUF_INIT(4096);
@@ -371,6 +414,7 @@ main(void)
 	tcase_add_test(tc, test_not_translated);
 	tcase_add_test(tc, test_limits);
 	tcase_add_test(tc, test_room_for_the_smallest_things);
+	tcase_add_test(tc, test_heredocs);
 	tcase_add_test(tc, test_null_bytes);
 	tcase_add_test(tc, test_builtin_texts);
 	suite_add_tcase(s, tc);

@@ -1,15 +1,16 @@
 /*
- * Reader and printer of the language that access rules are written in: version 1 of HCL, without heredocs, and JSON.
+ * Reader and printer of Consul's language for access rules and definitions: version 1 of HCL, and JSON.
  *
  *     key "name" { field = "text" }     list = [ 1, "two", { } ]     # comment, // comment, and C comments
  *
  * It is another language than that of our configuration files (common/conf/ucl.h): blocks have any number of names and
- * may be given again, fields need no separator, comments may begin with slashes, and printing keeps them.
+ * may be given again, fields need no separator, texts may be heredocs, comments may begin with slashes, and printing
+ * keeps them.
  *
  * Pure: text in, tree out.  Nodes live in the arena; spans are loans from the text.
  */
-#ifndef TV_COMMON_ACL_HCL_H
-#define TV_COMMON_ACL_HCL_H
+#ifndef TV_COMMON_CONF_HCL_H
+#define TV_COMMON_CONF_HCL_H
 
 #include "common/base/arena.h"
 #include "common/base/buf.h"
@@ -49,7 +50,7 @@ struct hcl_value {
 	enum hcl_type type;
 	struct hcl_pos pos, end;	/* of its first sign; end: of the closing brace or bracket */
 	unsigned line;		/* in JSON too */
-	struct span text;	/* of a scalar, as written, quotes included; empty for null */
+	struct span text;	/* of a scalar, as written: with its quotes, or from << to the mark; empty for null */
 	struct hcl_item *items;	/* of an object */
 	bool comments;		/* of an object: there are some between its braces */
 	struct hcl_value *values;	/* of a list */
@@ -72,8 +73,9 @@ struct hcl_file {
 	bool json;		/* the text begins with a brace */
 };
 
-/* A sentence with its place, `At LINE:COLUMN: ...`, without a period. */
+/* A sentence with its place, `At LINE:COLUMN: ...`, without a period; the sentence alone begins at text + place. */
 struct hcl_error {
+	unsigned line, column, place;
 	char text[240];
 };
 
@@ -84,9 +86,12 @@ struct hcl_error {
 enum tv_err hcl_parse(struct span text, struct arena *a, struct hcl_file *file, struct hcl_error *err);
 /*
  * What a key or a string means, without quotes and escapes: a loan from the text, or in the arena.  In HCL `${...}`
- * stays as it is.  False for an escape that does not exist, or without memory.
+ * stays as it is.  A heredoc (<<E) is its lines; those of <<-E lose what its mark is indented by, if all of them are.
+ * False for an escape that does not exist, or without memory.
  */
 bool hcl_unquote(struct span text, bool quoted, bool json, struct arena *a, struct span *out);
+/* Is it a heredoc, which has to be the last on its line? */
+bool hcl_is_heredoc(const struct hcl_value *v);
 /* The text of a tree in the usual layout, of two spaces a level, without a last newline. */
 void hcl_print(const struct hcl_file *file, struct buf *out);
 

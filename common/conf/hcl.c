@@ -1,5 +1,5 @@
 /* Tokens of the rules' language to a tree, by recursive descent; comments are told apart by what they stand next to. */
-#include "common/acl/hcl_int.h"
+#include "common/conf/hcl_int.h"
 #include "common/base/assert.h"
 #include "common/base/hex.h"
 
@@ -352,7 +352,8 @@ static bool
 parse_value(struct parser *ps, struct hcl_value *v)
 {
 	switch (scan(ps)) {
-	case HT_STRING: v->type = HCL_STRING; break;
+	case HT_STRING:
+	case HT_HEREDOC: v->type = HCL_STRING; break;
 	case HT_NUMBER: v->type = HCL_NUMBER; break;
 	case HT_BOOL: v->type = HCL_BOOL; break;
 	case HT_NULL: v->type = HCL_NULL; break;
@@ -570,6 +571,65 @@ put_escape(struct rd *r, bool json, struct buf *out)
 }
 
 bool
+hcl_is_heredoc(const struct hcl_value *v)
+{
+	return v->type == HCL_STRING && v->text.len > 0 && v->text.p[0] == '<';
+}
+
+static size_t
+indented(struct span line)
+{
+	size_t n = 0;
+
+	while (n < line.len && (line.p[n] == ' ' || line.p[n] == '\t'))
+		n++;
+	return n;
+}
+
+/* Up to a newline, which is part of it; *rest is what is behind it. */
+static struct span
+take_line(struct span *rest)
+{
+	const uint8_t *end = rest->len == 0 ? NULL : memchr(rest->p, '\n', rest->len);
+	struct span line = span_of(rest->p, end == NULL ? rest->len : (size_t)(end - rest->p) + 1);
+
+	*rest = span_of(rest->p + line.len, rest->len - line.len);
+	return line;
+}
+
+/* Its lines, each with its newline, without the first one and the mark. */
+static bool
+heredoc_text(struct span text, struct arena *a, struct span *out)
+{
+	bool cut = text.p[2] == '-';
+	struct span lines, rest, line, mark;
+	struct buf b;
+
+	(void)take_line(&text);
+	lines = rest = text;
+	for (mark = SPAN_NONE; rest.len > 0;)
+		mark = take_line(&rest);
+	lines.len -= mark.len;
+	*out = lines;
+	mark.len = indented(mark);
+	for (rest = lines; cut && rest.len > 0;) {
+		line = take_line(&rest);
+		cut = line.len >= mark.len && memcmp(line.p, mark.p, mark.len) == 0;
+	}
+	if (!cut || mark.len == 0 || lines.len == 0)
+		return true;
+	b = (struct buf){ arena_alloc(a, lines.len), 0, lines.len, lines.len, false, false };
+	if (b.data == NULL)
+		return false;
+	for (rest = lines; rest.len > 0;) {
+		line = take_line(&rest);
+		buf_putspan(&b, span_of(line.p + mark.len, line.len - mark.len));
+	}
+	*out = buf_span(&b);
+	return !b.failed;
+}
+
+bool
 hcl_unquote(struct span text, bool quoted, bool json, struct arena *a, struct span *out)
 {
 	struct rd r = rd_span_over(text);
@@ -579,6 +639,8 @@ hcl_unquote(struct span text, bool quoted, bool json, struct arena *a, struct sp
 	*out = text;
 	if (!quoted)
 		return true;
+	if (text.len > 2 && text.p[0] == '<')
+		return heredoc_text(text, a, out);
 	TV_ASSERT(text.len >= 2 && text.p[0] == '"' && text.p[text.len - 1] == '"');
 	r.p++;
 	r.end--;

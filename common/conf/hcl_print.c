@@ -2,7 +2,7 @@
  * A tree back to text, in the layout that this language's own formatter gives: two spaces a level, a blank line between
  * blocks, fields on adjacent lines with their signs below each other.
  */
-#include "common/acl/hcl.h"
+#include "common/conf/hcl.h"
 
 struct printer {
 	struct buf *out;
@@ -117,7 +117,8 @@ static bool
 single_line(const struct hcl_value *list)
 {
 	for (const struct hcl_value *v = list->values; v != NULL; v = v->next) {
-		if (v->type == HCL_LIST || v->type == HCL_OBJECT || v->trail != NULL || v->pos.line != list->pos.line)
+		if (v->type == HCL_LIST || v->type == HCL_OBJECT || hcl_is_heredoc(v) || v->trail != NULL ||
+		    v->pos.line != list->pos.line)
 			return false;
 	}
 	return true;
@@ -300,6 +301,10 @@ print_list(struct printer *pr, const struct hcl_value *list)
 		indent(pr);
 		put_lines(pr, v->lead);
 		print_value(pr, v);
+		if (hcl_is_heredoc(v)) {		/* behind whose mark nothing stands */
+			newline(pr);
+			indent(pr);
+		}
 		buf_u8(pr->out, ',');
 		if (v->trail != NULL) {
 			spaces(pr, 1 + widest - v->text.len);

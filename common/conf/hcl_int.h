@@ -1,11 +1,11 @@
 /* Between the scanner and the parser. */
-#ifndef TV_COMMON_ACL_HCL_INT_H
-#define TV_COMMON_ACL_HCL_INT_H
+#ifndef TV_COMMON_CONF_HCL_INT_H
+#define TV_COMMON_CONF_HCL_INT_H
 
-#include "common/acl/hcl.h"
+#include "common/conf/hcl.h"
 
 enum hcl_token_type {
-	HT_EOF, HT_COMMENT, HT_IDENT, HT_NUMBER, HT_BOOL, HT_NULL, HT_STRING,
+	HT_EOF, HT_COMMENT, HT_IDENT, HT_NUMBER, HT_BOOL, HT_NULL, HT_STRING, HT_HEREDOC,
 	HT_LBRACK, HT_RBRACK, HT_LBRACE, HT_RBRACE, HT_COMMA, HT_ASSIGN, HT_COLON,
 	HT_BAD			/* the sentence is in the scanner's err */
 };

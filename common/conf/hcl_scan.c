@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "common/acl/hcl_int.h"
+#include "common/conf/hcl_int.h"
 #include "common/base/hex.h"
 #include "common/text/json_text.h"
 
@@ -15,15 +15,14 @@ hcl_scan_start(struct hcl_scanner *s, struct span text, bool json, struct hcl_er
 
 	*s = (struct hcl_scanner){ .p = p, .end = p + text.len, .at = { 0, 1, 0 }, .before = { 0, 1, 0 }, .json = json,
 		.err = err };
-	err->text[0] = '\0';
+	*err = (struct hcl_error){ .line = 1 };
 }
 
 const char *
 hcl_token_name(enum hcl_token_type type)
 {
-	static const char *const names[] = { "EOF", "COMMENT", "IDENT", "NUMBER", "BOOL", "NULL", "STRING", "LBRACK",
-	    "RBRACK",
-		"LBRACE", "RBRACE", "COMMA", "ASSIGN", "COLON", "ILLEGAL" };
+	static const char *const names[] = { "EOF", "COMMENT", "IDENT", "NUMBER", "BOOL", "NULL", "STRING", "HEREDOC",
+	    "LBRACK", "RBRACK", "LBRACE", "RBRACE", "COMMA", "ASSIGN", "COLON", "ILLEGAL" };
 
 	return names[type];
 }
@@ -38,6 +37,9 @@ hcl_fail(struct hcl_scanner *s, enum tv_err err, struct hcl_pos pos, const char 
 		return s->failed;
 	s->failed = err;
 	n = snprintf(s->err->text, sizeof(s->err->text), "At %u:%u: ", pos.line, pos.column);
+	s->err->line = pos.line;
+	s->err->column = pos.column;
+	s->err->place = (unsigned)n;
 	va_start(ap, fmt);
 	vsnprintf(s->err->text + n, sizeof(s->err->text) - (size_t)n, fmt, ap);
 	va_end(ap);
@@ -247,6 +249,60 @@ scan_string(struct hcl_scanner *s)
 	}
 }
 
+/* The mark of a heredoc, behind <<, up to the end of its line; empty: it is none. */
+static struct span
+scan_mark(struct hcl_scanner *s, struct hcl_pos from)
+{
+	const uint8_t *mark;
+	struct span text;
+	int c;
+
+	if (next(s) != '<') {
+		hcl_fail(s, TV_EFORMAT, from, "heredoc expected second '<', didn't see it");
+		return SPAN_NONE;
+	}
+	if (peek(s) == '-')
+		next(s);
+	mark = s->p;
+	while (is_letter(c = peek(s)) || is_digit(c))
+		next(s);
+	text = span_of(mark, (size_t)(s->p - mark));
+	if ((c = next(s)) == '\r' && peek(s) == '\n')
+		c = next(s);
+	if (c == '\n' && text.len > 0)
+		return text;
+	hcl_fail(s, TV_EFORMAT, from, "%s", c == END ? "heredoc not terminated" :
+	    c != '\n' ? "invalid characters in heredoc anchor" : "zero-length heredoc anchor");
+	return SPAN_NONE;
+}
+
+/* Ends before the newline behind the mark that ends it: a line of its own, which may be indented. */
+static void
+scan_heredoc(struct hcl_scanner *s)
+{
+	struct hcl_pos from = here(s);
+	struct span mark = scan_mark(s, from), line;
+	int c;
+
+	while (s->failed == TV_OK) {
+		const uint8_t *start = s->p;
+
+		while ((c = next(s)) != '\n' && c != END)
+			;
+		line = span_of(start, (size_t)(s->p - start) - (c == '\n'));
+		while (line.len > 0 && (line.p[0] == ' ' || line.p[0] == '\t'))
+			line = span_of(line.p + 1, line.len - 1);
+		while (line.len > 0 && line.p[line.len - 1] == '\r')
+			line.len--;
+		if (span_eq(line, mark)) {
+			unread(s);
+			return;
+		}
+		if (c == END)
+			hcl_fail(s, TV_EFORMAT, from, "heredoc not terminated");
+	}
+}
+
 static enum hcl_token_type
 scan_sign(struct hcl_scanner *s, int c, struct hcl_pos pos)
 {
@@ -261,10 +317,7 @@ scan_sign(struct hcl_scanner *s, int c, struct hcl_pos pos)
 		return HT_ASSIGN;
 	if (c == ':' && s->json)
 		return HT_COLON;
-	if (c == '<' && !s->json)
-		hcl_fail(s, TV_EFORMAT, pos, "heredocs are not supported in rules: write the text in quotes");
-	else
-		hcl_fail(s, TV_EFORMAT, pos, "illegal char");
+	hcl_fail(s, TV_EFORMAT, pos, "illegal char");
 	return HT_BAD;
 }
 
@@ -298,6 +351,9 @@ hcl_scan(struct hcl_scanner *s)
 	} else if (c == '"') {
 		scan_string(s);
 		t.type = HT_STRING;
+	} else if (c == '<' && !s->json) {
+		scan_heredoc(s);
+		t.type = HT_HEREDOC;
 	} else if ((c == '#' || c == '/') && !s->json) {
 		scan_comment(s, c);
 		t.type = HT_COMMENT;
