@@ -470,7 +470,8 @@ def test_examples_of_the_manual():
     with Cluster("127.186.8") as c:
         n = started(c, {}, enable_local_script_checks=True)
         for i, e in enumerate(examples):
-            path = write(n, "example%d.%s" % (i, "json" if e.lstrip().startswith("{") else "conf"), e)
+            form = "json" if e.lstrip().startswith("{") else "hcl" if '  name = "' in e else "conf"
+            path = write(n, "example%d.%s" % (i, form), e)
             r = n.put("/v1/agent/reload")
             assert r.status == 200, (e, r)
             assert services(n) or checks(n)
