@@ -97,7 +97,7 @@ rpcd_rpcd_dns_LDADD = rpcd/librpcdns.a $(RT_LIBS)
 # The table of what is registered on this node: pure; clock, catalog and file are handed in.
 noinst_LIBRARIES += rpcd/librpcregistry.a
 rpcd_librpcregistry_a_SOURCES = \
-	rpcd/agent/registry.c rpcd/agent/registry_index.c rpcd/agent/registry_define.c rpcd/agent/registry_sync.c rpcd/agent/registry_rights.c rpcd/agent/registry.h rpcd/agent/registry_int.h
+	rpcd/agent/registry.c rpcd/agent/registry_index.c rpcd/agent/registry_define.c rpcd/agent/registry_sync.c rpcd/agent/registry_rights.c rpcd/agent/own_node.c rpcd/agent/own_node.h rpcd/agent/registry_node.c rpcd/agent/registry.h rpcd/agent/registry_int.h
 # What clients write of services and checks; pure, and the API needs it.
 noinst_LIBRARIES += rpcd/librpcdefinition.a
 rpcd_librpcdefinition_a_SOURCES = rpcd/agent/definition.c rpcd/agent/sidecar.c rpcd/agent/definition.h

@@ -543,7 +543,7 @@ start_agent(struct rpcd *p)
 	});
 	p->registry = registry_open(&(struct registry_conf){
 		.node_name = p->cluster.node_name, .node_id = p->cluster.node_id, .address = p->cluster.advertise,
-		.entries_max = (unsigned)c->checks_max, .output_max = c->check_output_max_size,
+		.cluster = &p->cluster, .entries_max = (unsigned)c->checks_max, .output_max = c->check_output_max_size,
 		.sync_interval = c->sync_interval, .update_interval = c->check_update_interval,
 		.sync_wait = c->check_sync_wait, .seed = seed(), .route = p->route, .token = own_token(p),
 		.members = lan_members, .ctx = p,

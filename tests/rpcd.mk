@@ -11,7 +11,7 @@ tests_unit_check_schema_json_LDADD = common/libtvjson.a $(UNIT_LIBS) $(JANSSON_L
 endif
 
 # The HTTP API without sockets.
-RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcaudit.a rpcd/librpcagent.a rpcd/librpcdns.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcwan.a rpcd/librpcdefinition.a rpcd/librpceventwire.a common/libtvjson.a common/libtvrt.a common/libtvcore.a \
+RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcaudit.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdns.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcwan.a rpcd/librpcdefinition.a rpcd/librpceventwire.a common/libtvjson.a common/libtvrt.a common/libtvcore.a \
 	$(PCRE2_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) $(EV_LIBS) -lm
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_catalog tests/unit/check_api_operator tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_translate tests/unit/check_api_agent tests/unit/check_agent_checks

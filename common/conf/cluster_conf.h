@@ -28,6 +28,8 @@ struct cluster_conf {
 	char *bind;			/* of gossip, raft and rpc; default: "0.0.0.0" with keys, else "127.0.0.1" */
 	char *advertise;		/* what others dial; default: bind, or the first private one of a wildcard */
 	char *advertise_wan;		/* default: advertise */
+	struct conf_list node_meta;	/* "key=value", what the catalog says of this node; live */
+	struct conf_list tagged_addresses;	/* "lan=10.0.0.1", beside those of advertise and advertise_wan; live */
 	struct conf_list retry_join;	/* LAN members, as target.h has them */
 	struct conf_list retry_join_wan;
 	struct mono retry_interval;	/* 30s */

@@ -32,6 +32,8 @@ enum conf_type {
 	CONF_ADDR,		/* char *, owned; one IP address */
 	CONF_LIST,		/* struct conf_list: strings; default written "[a, b]" or "a" */
 	CONF_TIMES,		/* struct conf_list of "name=10s"; written { name = 10s; "other*" = 1m } */
+	CONF_META,		/* struct conf_list of "name=text", limits as in meta.h; written { name = "text" } */
+	CONF_ADDRESSES,		/* struct conf_list of "name=address"; written { lan = 10.0.0.1 } */
 	CONF_CHOICE,		/* int: index into `choices` */
 	CONF_GIVEN,		/* bool: the file has the key, whatever its value; a second row for a key */
 	CONF_REMOVED,		/* no field: a key of an earlier version, an error that tells `help`, the remedy */

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/conf/conf_value.h"
 #include "common/text/duration.h"
+#include "common/text/meta.h"
 
 static bool
 is_scalar(const struct ucl_node *n)
@@ -449,19 +450,51 @@ equal_list(const void *a, const void *b)
 	return true;
 }
 
-/* A block of names that the configuration does not know beforehand, each with a duration. */
-static enum tv_err
-read_times(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
-{
-	struct conf_list *list = field;
-	int64_t ns;
+/* May this pair be?  Else why gets what was expected.  Its value is scalar and holds no NUL. */
+typedef bool pair_fits_fn(const struct ucl_node *n, char *why, size_t cap);
 
-	if (n->type != UCL_OBJECT) {
-		snprintf(why, cap, "a block of names and durations is expected (write %s { \"name\" = 10s })", o->key);
+static bool
+is_pair_twice(const struct ucl_node *block, const struct ucl_node *n)
+{
+	for (const struct ucl_node *c = block->child; c != n; c = c->next)
+		if (span_eq(c->key, n->key))
+			return true;
+	return false;
+}
+
+static enum tv_err
+add_pair(const struct ucl_node *block, const struct ucl_node *n, pair_fits_fn *fits, struct conf_list *list, char *why,
+    size_t cap)
+{
+	char name[72];
+
+	if (is_pair_twice(block, n)) {
+		snprintf(why, cap, "\"%s\" is given twice", log_safe(n->key, name, sizeof(name)));
 		return TV_EINVAL;
 	}
-	if (n->count > CONF_LIST_ITEMS_MAX) {
-		snprintf(why, cap, "more than %d entries", CONF_LIST_ITEMS_MAX);
+	if (is_scalar(n) && memchr(n->text.p, '\0', n->text.len) != NULL) {
+		snprintf(why, cap, "\"%s\": a zero byte cannot be in it", log_safe(n->key, name, sizeof(name)));
+		return TV_EINVAL;
+	}
+	if (!fits(n, why, cap))
+		return TV_EINVAL;
+	if (asprintf(&list->items[list->count], "%.*s=%.*s", (int)n->key.len, (const char *)n->key.p, (int)n->text.len,
+	    (const char *)n->text.p) < 0) {
+		snprintf(why, cap, "out of memory");
+		return TV_ENOMEM;
+	}
+	list->count++;
+	return TV_OK;
+}
+
+/* A block of names that the configuration does not know beforehand. */
+static enum tv_err
+read_pairs(const struct ucl_node *n, size_t max, pair_fits_fn *fits, struct conf_list *list, char *why, size_t cap)
+{
+	enum tv_err err = TV_OK;
+
+	if (n->count > max) {
+		snprintf(why, cap, "more than %zu entries", max);
 		return TV_EINVAL;
 	}
 	if (n->count == 0)
@@ -470,25 +503,120 @@ read_times(const struct conf_opt *o, const struct ucl_node *n, void *field, char
 		snprintf(why, cap, "out of memory");
 		return TV_ENOMEM;
 	}
-	for (const struct ucl_node *c = n->child; c != NULL; c = c->next) {
-		enum tv_err err = TV_EINVAL;
-		char value[72];
+	for (const struct ucl_node *c = n->child; c != NULL && err == TV_OK; c = c->next)
+		err = add_pair(n, c, fits, list, why, cap);
+	if (err != TV_OK)
+		free_list(list);
+	return err;
+}
 
-		if (!is_scalar(c) || duration_parse(c->text, &ns) != TV_OK || ns < 0)
-			snprintf(why, cap, "\"%.*s\": %s is not a duration (write 500ms, 2s)",
-			    c->key.len < 64 ? (int)c->key.len : 64, (const char *)c->key.p, shown(c, value));
-		else if (asprintf(&list->items[list->count], "%.*s=%.*s", (int)c->key.len, (const char *)c->key.p,
-		    (int)c->text.len, (const char *)c->text.p) >= 0)
-			err = TV_OK;
-		else
-			err = TV_ENOMEM;
-		if (err != TV_OK) {
-			free_list(list);
-			return err;
-		}
-		list->count++;
+static bool
+time_fits(const struct ucl_node *n, char *why, size_t cap)
+{
+	char value[72];
+	int64_t ns;
+
+	if (is_scalar(n) && duration_parse(n->text, &ns) == TV_OK && ns >= 0)
+		return true;
+	snprintf(why, cap, "\"%.*s\": %s is not a duration (write 500ms, 2s)", n->key.len < 64 ? (int)n->key.len : 64,
+	    (const char *)n->key.p, shown(n, value));
+	return false;
+}
+
+static enum tv_err
+read_times(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	if (n->type != UCL_OBJECT) {
+		snprintf(why, cap, "a block of names and durations is expected (write %s { \"name\" = 10s })", o->key);
+		return TV_EINVAL;
 	}
-	return TV_OK;
+	return read_pairs(n, CONF_LIST_ITEMS_MAX, time_fits, field, why, cap);
+}
+
+static bool
+meta_fits(const struct ucl_node *n, char *why, size_t cap)
+{
+	const char *refused = is_scalar(n) ? meta_pair_refusal(n->key, n->text) : "a text is expected";
+	char name[72];
+
+	if (refused != NULL)
+		snprintf(why, cap, "\"%s\": %s", log_safe(n->key, name, sizeof(name)), refused);
+	return refused == NULL;
+}
+
+static enum tv_err
+read_meta(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	if (n->type != UCL_OBJECT) {
+		snprintf(why, cap, "a block of names and texts is expected (write %s { rack = \"r1\" })", o->key);
+		return TV_EINVAL;
+	}
+	return read_pairs(n, META_PAIRS_MAX, meta_fits, field, why, cap);
+}
+
+static bool
+has_suffix(struct span s, const char *suffix)
+{
+	size_t len = strlen(suffix);
+
+	return s.len >= len && memcmp(s.p + s.len - len, suffix, len) == 0;
+}
+
+/* One of the family that its name ends in, if it does. */
+static bool
+is_address(struct span name, struct span text)
+{
+	char ip[INET6_ADDRSTRLEN];
+	uint8_t bin[16];
+
+	if (!span_copy(text, ip, sizeof(ip)))
+		return false;
+	return (!has_suffix(name, "_ipv6") && inet_pton(AF_INET, ip, bin) == 1) ||
+	    (!has_suffix(name, "_ipv4") && inet_pton(AF_INET6, ip, bin) == 1);
+}
+
+static bool
+address_fits(const struct ucl_node *n, char *why, size_t cap)
+{
+	const char *refused = meta_pair_refusal(n->key, SPAN_NONE), *family = "IP";
+	char name[72], value[72];
+
+	log_safe(n->key, name, sizeof(name));
+	if (refused != NULL) {
+		snprintf(why, cap, "\"%s\": %s", name, refused);
+		return false;
+	}
+	if (is_scalar(n) && is_address(n->key, n->text))
+		return true;
+	if (has_suffix(n->key, "_ipv4"))
+		family = "IPv4";
+	else if (has_suffix(n->key, "_ipv6"))
+		family = "IPv6";
+	snprintf(why, cap, "\"%s\": %s is not an %s address", name, shown(n, value), family);
+	return false;
+}
+
+static enum tv_err
+read_addresses(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	if (n->type != UCL_OBJECT) {
+		snprintf(why, cap, "a block of names and addresses is expected (write %s { lan = 10.0.0.1 })", o->key);
+		return TV_EINVAL;
+	}
+	return read_pairs(n, META_PAIRS_MAX, address_fits, field, why, cap);
+}
+
+static void
+print_pair(const char *item, const char *equals, bool first, struct buf *out)
+{
+	struct buf name = BUF_INIT(UCL_TEXT_BYTES_MAX);
+
+	buf_puts(out, first ? " " : ", ");
+	buf_put(&name, item, (size_t)(equals - item));
+	print_quoted(buf_cstr(&name), out);
+	buf_done(&name);
+	buf_puts(out, " = ");
+	print_quoted(equals + 1, out);
 }
 
 static void
@@ -498,17 +626,21 @@ print_times(const struct conf_opt *o, const void *field, struct buf *out)
 
 	(void)o;
 	buf_puts(out, "{");
-	for (size_t i = 0; i < list->count; i++) {
-		const char *equals = strrchr(list->items[i], '=');
-		struct buf name = BUF_INIT(UCL_TEXT_BYTES_MAX);
+	for (size_t i = 0; i < list->count; i++)
+		print_pair(list->items[i], strrchr(list->items[i], '='), i == 0, out);
+	buf_puts(out, " }");
+}
 
-		buf_puts(out, i > 0 ? ", " : " ");
-		buf_put(&name, list->items[i], (size_t)(equals - list->items[i]));
-		print_quoted(buf_cstr(&name), out);
-		buf_done(&name);
-		buf_puts(out, " = ");
-		print_quoted(equals + 1, out);
-	}
+/* Their names have no equals sign. */
+static void
+print_pairs(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	const struct conf_list *list = field;
+
+	(void)o;
+	buf_puts(out, "{");
+	for (size_t i = 0; i < list->count; i++)
+		print_pair(list->items[i], strchr(list->items[i], '='), i == 0, out);
 	buf_puts(out, " }");
 }
 
@@ -590,6 +722,8 @@ static const struct conf_value_ops types[] = {
 	[CONF_ADDR] = { sizeof(char *), read_addr, print_string, equal_string, free_string },
 	[CONF_LIST] = { sizeof(struct conf_list), read_list, print_list, equal_list, free_list },
 	[CONF_TIMES] = { sizeof(struct conf_list), read_times, print_times, equal_list, free_list },
+	[CONF_META] = { sizeof(struct conf_list), read_meta, print_pairs, equal_list, free_list },
+	[CONF_ADDRESSES] = { sizeof(struct conf_list), read_addresses, print_pairs, equal_list, free_list },
 	[CONF_CHOICE] = { sizeof(int), read_choice, print_choice, equal_choice, NULL },
 	[CONF_GIVEN] = { sizeof(bool), NULL, NULL, equal_always, NULL },
 	[CONF_REMOVED] = { 0, read_removed, NULL, equal_always, NULL },
@@ -629,7 +763,7 @@ conf_value_unset(const struct conf_opt *o, const void *field)
 	switch (o->type) {
 	case CONF_STRING: case CONF_SECRET: case CONF_PATH: case CONF_NAME: case CONF_ADDR:
 		return *(char *const *)field == NULL;
-	case CONF_LIST: case CONF_TIMES:
+	case CONF_LIST: case CONF_TIMES: case CONF_META: case CONF_ADDRESSES:
 		return ((const struct conf_list *)field)->count == 0;
 	default:
 		return false;

@@ -33,6 +33,7 @@ struct look {
 	struct looked {
 		struct member *m;	/* as it was then; owned */
 		struct reconcile_stored stored;
+		struct member_kept kept;
 		enum tv_err err;
 	} at[LOOKS_MAX];
 };
@@ -161,13 +162,13 @@ deregister(struct leader_catalog *c, const struct reconcile_node *n, const char 
 }
 
 static enum tv_err
-write_health(struct leader_catalog *c, const struct member *m, bool alive, bool news)
+write_health(struct leader_catalog *c, const struct member *m, const struct member_kept *kept, bool alive, bool news)
 {
 	struct member_entry entry;
 	char name[300];
 	enum tv_err err;
 
-	member_entry_make(m, c->d->cluster.datacenter, alive, &entry);
+	member_entry_make(m, c->d->cluster.datacenter, alive, kept, &entry);
 	err = propose(c, m->name, member_tag(m, "id"), OP_CATALOG_REGISTER, &entry.args);
 	if (err == TV_OK && news)
 		log_info("triumvir", "member '%s' %s", log_safe(m->name, name, sizeof(name)),
@@ -188,8 +189,9 @@ forget(struct leader_catalog *c, const struct member *m, const struct reconcile_
 /* Writes what is to be different.  *again: that is a first step, compare again when it is applied. */
 static enum tv_err
 settle(struct leader_catalog *c, const struct reconcile_view *v, const struct gossip_member *gm,
-    const struct reconcile_stored *st, bool *again)
+    const struct looked *x, bool *again)
 {
+	const struct reconcile_stored *st = &x->stored;
 	struct reconcile_member m = members_rule_of(gm->member, gm->gone);
 	struct reconcile_decision dec;
 
@@ -197,9 +199,9 @@ settle(struct leader_catalog *c, const struct reconcile_view *v, const struct go
 	*gm->refused = dec.action == RECONCILE_REFUSE;
 	switch (dec.action) {
 	case RECONCILE_WRITE_ALIVE:
-		return write_health(c, gm->member, true, !st->named.known || !st->passing);
+		return write_health(c, gm->member, &x->kept, true, !st->named.known || !st->passing);
 	case RECONCILE_WRITE_FAILED:
-		return write_health(c, gm->member, false, true);
+		return write_health(c, gm->member, &x->kept, false, true);
 	case RECONCILE_REMOVE:
 		*again = true;
 		return is_changing(c, dec.node.name, dec.node.id) ? TV_OK : deregister(c, &dec.node, reason_of(&dec));
@@ -233,7 +235,7 @@ look_work(struct fsm *reader, void *ctx)
 	struct look *l = ctx;
 
 	for (unsigned i = 0; i < l->count; i++)
-		l->at[i].err = member_entry_look(reader, l->at[i].m, &l->texts, &l->at[i].stored);
+		l->at[i].err = member_entry_look(reader, l->at[i].m, &l->texts, &l->at[i].stored, &l->at[i].kept);
 }
 
 static void
@@ -248,7 +250,7 @@ take_answer(struct leader_catalog *c, const struct reconcile_view *v, const stru
 	if (err == TV_OK && member_is_changing(c, x->m))
 		again = true;			/* when that write is done */
 	else if (err == TV_OK)
-		err = settle(c, v, &gm, &x->stored, &again);
+		err = settle(c, v, &gm, x, &again);
 	/* What cannot be written for another reason is for the next comparison as a whole. */
 	if (v == NULL || x->err != TV_OK || err == TV_EAGAIN || err == TV_ENOMEM) {
 		ev_timer_again(c->d->loop, &c->retry);

@@ -5,6 +5,9 @@
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/member_entry.h"
 
+#define SEGMENT_KEY "consul-network-segment"	/* of all nodes */
+#define PAIR_ROUNDING 64		/* bytes that an arena may add to both texts of a pair */
+
 static void
 pair(struct member_pairs *p, const char *name, struct span value)
 {
@@ -48,18 +51,26 @@ is_server(const struct member *m)
 	return span_eqs(member_tag(m, "role"), "server");
 }
 
+static void
+node_meta(struct member_pairs *p)
+{
+	p->n = 0;
+	pair(p, SEGMENT_KEY, span_str(""));
+}
+
 void
-member_entry_make(const struct member *m, const char *dc, bool alive, struct member_entry *out)
+member_entry_make(const struct member *m, const char *dc, bool alive, const struct member_kept *kept,
+    struct member_entry *out)
 {
 	struct catalog_register *args = &out->args;
 
 	addresses(m, member_ip(m, out->ip), &out->tagged);
-	out->node_meta.n = 0;
-	pair(&out->node_meta, "consul-network-segment", span_str(""));
+	node_meta(&out->node_meta);
 	*args = (struct catalog_register){
 		.ID = member_tag(m, "id"), .Node = m->name, .Address = span_str(out->ip), .Datacenter = span_str(dc),
-		.TaggedAddresses = as_map(&out->tagged), .NodeMeta = as_map(&out->node_meta),
-		.SkipNodeUpdate = !alive, .has_check = true,
+		.TaggedAddresses = kept->tagged.set ? kept->tagged : as_map(&out->tagged),
+		.NodeMeta = kept->meta.set ? kept->meta : as_map(&out->node_meta),
+		.SkipNodeUpdate = !alive || kept->whole, .has_check = true,
 	};
 	args->Check = (struct check){
 		.Node = m->name, .CheckID = span_str("serfHealth"), .Name = span_str("Serf Health Status"),
@@ -92,17 +103,70 @@ same_map(const struct member_pairs *want, const struct span_map *have)
 	return true;
 }
 
-/* Does the stored node say the same? */
+static bool
+has_key(const struct span_map *map, struct span key)
+{
+	for (uint32_t i = 0; i < map->n; i++)
+		if (span_eq(map->kv[i][0], key))
+			return true;
+	return false;
+}
+
+/* Does the stored node say the same?  Its agent may have other addresses there, and more metadata. */
 static bool
 is_same_node(const struct member *m, const struct node *stored)
 {
-	struct member_pairs tagged, meta = { .n = 0 };
 	char ip[46];
 
+	return span_eq(m->name, stored->Node) && span_eq(member_tag(m, "id"), stored->ID) &&
+	    span_eqs(stored->Address, member_ip(m, ip)) && has_key(&stored->TaggedAddresses, span_str("lan")) &&
+	    has_key(&stored->Meta, span_str(SEGMENT_KEY));
+}
+
+/* A copy without the pairs that have this value, and with those of `more` whose keys it lacks.  False: there is no room. */
+static bool
+keep_map(const struct span_map *from, struct span without, const struct member_pairs *more, struct arena *keep,
+    struct span_map *out)
+{
+	size_t bytes = (from->n + more->n) * (sizeof(*out->kv) + PAIR_ROUNDING);
+
+	for (uint32_t i = 0; i < from->n; i++)
+		bytes += from->kv[i][0].len + from->kv[i][1].len;
+	if (bytes > MEMBER_ENTRY_KEPT / 2)
+		return false;
+	*out = (struct span_map){ .kv = arena_array(keep, from->n + more->n, sizeof(*out->kv)), .set = true };
+	for (uint32_t i = 0; i < from->n && out->kv != NULL; i++) {
+		if (without.len > 0 && span_eq(from->kv[i][1], without))
+			continue;
+		out->kv[out->n][0] = arena_copy(keep, from->kv[i][0]);
+		out->kv[out->n++][1] = arena_copy(keep, from->kv[i][1]);
+	}
+	for (uint32_t i = 0; i < more->n && out->kv != NULL; i++)
+		if (!has_key(out, more->kv[i][0])) {
+			out->kv[out->n][0] = arena_copy(keep, more->kv[i][0]);
+			out->kv[out->n++][1] = arena_copy(keep, more->kv[i][1]);
+		}
+	for (uint32_t i = 0; i < out->n; i++)
+		if (out->kv[i][0].p == NULL || out->kv[i][1].p == NULL)
+			return false;
+	return out->kv != NULL;
+}
+
+/* Of a node with this member's id.  What it said of its former address goes with that. */
+static void
+keep_agents_part(const struct member *m, const struct node *stored, struct arena *keep, struct member_kept *out)
+{
+	struct member_pairs tagged, meta;
+	char ip[46];
+	bool moved;
+
 	addresses(m, member_ip(m, ip), &tagged);
-	pair(&meta, "consul-network-segment", span_str(""));
-	return span_eq(m->name, stored->Node) && span_eq(member_tag(m, "id"), stored->ID) && span_eqs(stored->Address, ip) &&
-	    same_map(&tagged, &stored->TaggedAddresses) && same_map(&meta, &stored->Meta);
+	node_meta(&meta);
+	moved = !span_eqs(stored->Address, ip);
+	if (!keep_map(&stored->TaggedAddresses, moved ? stored->Address : SPAN_NONE, &tagged, keep, &out->tagged))
+		out->tagged.set = false;
+	if (!keep_map(&stored->Meta, SPAN_NONE, &meta, keep, &out->meta))
+		out->meta.set = false;
 }
 
 /* Servers: is the service `consul` there as it should be?  Others: true. */
@@ -147,7 +211,8 @@ keep_node(const struct node *n, struct span health, struct arena *keep, struct r
 }
 
 static enum tv_err
-compare(struct fsm *reader, const struct member *m, struct arena *a, struct arena *keep, struct reconcile_stored *out)
+compare(struct fsm *reader, const struct member *m, struct arena *a, struct arena *keep, struct reconcile_stored *out,
+    struct member_kept *agents)
 {
 	struct node named = { 0 }, held = { 0 };
 	struct span health = SPAN_NONE, other = SPAN_NONE, id = member_tag(m, "id");
@@ -157,7 +222,10 @@ compare(struct fsm *reader, const struct member *m, struct arena *a, struct aren
 		kept = keep_node(&named, health, keep, &out->named);
 		out->passing = span_eqs(health, "passing");
 		out->critical = span_eqs(health, "critical");
-		out->same = is_same_node(m, &named) && is_same_service(reader, m);
+		agents->whole = is_same_node(m, &named);
+		out->same = agents->whole && is_same_service(reader, m);
+		if (!agents->whole && id.len > 0 && span_eq_nocase(named.ID, id))
+			keep_agents_part(m, &named, keep, agents);
 	}
 	if (!span_eq_nocase(named.ID, id) && fsm_node_of_id(reader, id, a, &held, &other) &&
 	    !span_eq_nocase(held.Node, m->name))
@@ -166,13 +234,15 @@ compare(struct fsm *reader, const struct member *m, struct arena *a, struct aren
 }
 
 enum tv_err
-member_entry_look(struct fsm *reader, const struct member *m, struct arena *keep, struct reconcile_stored *out)
+member_entry_look(struct fsm *reader, const struct member *m, struct arena *keep, struct reconcile_stored *out,
+    struct member_kept *kept)
 {
 	struct arena a = ARENA_INIT(4 * FSM_RECORD_MEMORY);
 	enum tv_err err;
 
 	*out = (struct reconcile_stored){ .same = false };
-	err = compare(reader, m, &a, keep, out);
+	*kept = (struct member_kept){ .whole = false };
+	err = compare(reader, m, &a, keep, out, kept);
 	arena_done(&a);
 	return err;
 }

@@ -20,13 +20,27 @@ struct member_entry {
 	char ip[46];
 };
 
-/* m: borrowed by *out. */
-void member_entry_make(const struct member *m, const char *dc, bool alive, struct member_entry *out);
 /*
- * What the state says of a member (rules/reconcile.h).  Its texts, MEMBER_ENTRY_TEXTS bytes at most, are of the arena.  Reads, so
- * in a thread (statethread.h).  An error: nothing is known.
+ * What its node has in the catalog beside what gossip tells: its agent's part, which a write of the leader leaves as it is.  The
+ * agent writes tagged addresses and metadata there, and takes out what is not configured any more; the leader writes the address,
+ * and what each node has of these before its agent says something else.
  */
-#define MEMBER_ENTRY_TEXTS (4 * 1024)
-enum tv_err member_entry_look(struct fsm *reader, const struct member *m, struct arena *keep, struct reconcile_stored *out);
+struct member_kept {
+	bool whole;			/* the node is as it should be: only service or check are to be written */
+	struct span_map tagged, meta;	/* else: what its node is to have; not set: as each node has it */
+};
+
+/* m and kept: borrowed by *out. */
+void member_entry_make(const struct member *m, const char *dc, bool alive, const struct member_kept *kept,
+    struct member_entry *out);
+/*
+ * What the state says of a member (rules/reconcile.h), and what a write is to keep.  Texts are of the arena, MEMBER_ENTRY_TEXTS
+ * bytes at most: what is larger than an agent may configure is not kept.  Reads, so in a thread (statethread.h).  An error:
+ * nothing is known.
+ */
+#define MEMBER_ENTRY_KEPT (64u << 10)
+#define MEMBER_ENTRY_TEXTS (4 * 1024 + MEMBER_ENTRY_KEPT)
+enum tv_err member_entry_look(struct fsm *reader, const struct member *m, struct arena *keep, struct reconcile_stored *out,
+    struct member_kept *kept);
 
 #endif

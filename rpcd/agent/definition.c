@@ -5,12 +5,10 @@
 #include "common/record/proxy_rules.h"
 #include "common/record/schema_json.h"
 #include "common/text/hostport.h"
+#include "common/text/meta.h"
 #include "rpcd/agent/definition.h"
 
 #define REAP_MIN 60000000000		/* ns: a service stays at least so long, as Consul has it */
-#define META_PAIRS_MAX 64
-#define META_KEY_BYTES_MAX 128
-#define META_VALUE_BYTES_MAX 512
 #define INTERVAL_MIN 1000000000		/* ns, as Consul has it */
 #define TIME_MAX (INT64_C(86400) * 366 * 1000000000)
 #define HEADERS_MAX 64			/* names */
@@ -423,29 +421,6 @@ weights_refusal(const struct weights *w)
 }
 
 static bool
-is_key_char(uint8_t c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-}
-
-static const char *
-pair_refusal(struct span key, struct span value)
-{
-	if (key.len == 0)
-		return "Key cannot be blank";
-	for (size_t i = 0; i < key.len; i++)
-		if (!is_key_char(key.p[i]))
-			return "Key contains invalid characters";
-	if (key.len > META_KEY_BYTES_MAX)
-		return "Key is too long (limit: 128 characters)";
-	if (span_starts(key, span_str("consul-")))
-		return "Key prefix 'consul-' is reserved for internal use";
-	if (value.len > META_VALUE_BYTES_MAX)
-		return "Value is too long (limit: 512 characters)";
-	return NULL;
-}
-
-static bool
 meta_fits(const struct span_map *m, char why[DEFINITION_TEXT_MAX])
 {
 	if (m->n > META_PAIRS_MAX) {
@@ -455,7 +430,7 @@ meta_fits(const struct span_map *m, char why[DEFINITION_TEXT_MAX])
 	}
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct span key = m->kv[i][0], value = m->kv[i][1];
-		const char *text = pair_refusal(key, value);
+		const char *text = meta_pair_refusal(key, value);
 
 		if (text != NULL) {
 			snprintf(why, DEFINITION_TEXT_MAX, "Invalid Service Meta: Couldn't load metadata pair ('%.*s', "

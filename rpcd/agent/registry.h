@@ -5,7 +5,8 @@
  * A change goes to the catalog at once; a service takes the checks with it that have its token, and goes before its
  * other checks.  A change of output alone may wait for update_interval.  Every sync_interval (and a random part of it),
  * and 15 to 30 seconds after something failed, the catalog is compared: what it lacks or has differently is sent, what
- * nobody registered here is removed from it, but for serfHealth and the service consul.
+ * nobody registered here is removed from it, but for serfHealth and the service consul.  So is the node itself: once
+ * the leader has it in the catalog, its tagged addresses and metadata are written by the agent, with its own token.
  *
  * A request shows the token of its entry.  What was taken once is also removed, and the status of a check kept true,
  * when that token has ended or lost its rights: with the token of the check's service, then with the agent's own.  A
@@ -20,6 +21,7 @@
 #include <strings.h>
 
 #include "common/base/mono.h"
+#include "common/conf/cluster_conf.h"
 #include "common/record/ops.h"
 #include "common/record/records.h"
 #include "rpcd/acl/tokens.h"
@@ -50,6 +52,7 @@ struct local_record {			/* one entry as it is registered */
 
 struct registry_conf {
 	const char *node_name, *node_id, *address;	/* borrowed */
+	const struct cluster_conf *cluster;	/* what own_node.h needs; borrowed; NULL: the node is not written */
 	unsigned entries_max;		/* of each kind */
 	uint64_t output_max;		/* bytes of output kept */
 	struct mono sync_interval, update_interval;
@@ -88,7 +91,7 @@ void registry_token_changed(struct registry *r);
 
 #define REGISTRY_WHY_BYTES 4096
 struct registry_blocked {		/* by access control */
-	unsigned count, total;		/* entries whose last push was refused; all there are */
+	unsigned count, total;		/* entries, and the node, whose last push was refused; all there are */
 	unsigned outdated;		/* of count: those that are in the catalog, other than they are here */
 	bool compare;			/* the catalog may not even be read */
 	char first[REGISTRY_WHY_BYTES];	/* "service web1"; empty: none */

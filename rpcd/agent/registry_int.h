@@ -105,6 +105,8 @@ struct registry {
 	struct route_call *compare;	/* reading the catalog */
 	bool blind;			/* the comparison sees no such node: it is not there, or not to be seen */
 	enum refusal compare_refusal;	/* of the newest comparison */
+	struct route_call *node_push;	/* the node itself, see registry_node.c */
+	enum refusal node_refusal;	/* of the newest of these */
 	enum entry_kind comparing;
 	enum registry_standing standing;
 	bool foreign;			/* the entry of this node's name is that of a node with another id */
@@ -162,7 +164,19 @@ entry_is_critical(const struct entry *e)
 /* Plans for now + delay, unless planned sooner. */
 void registry_at(struct registry *r, struct mono *when, struct mono delay);
 
+/* -- registry_node.c -- */
+/* The catalog's record of this node, as a comparison finds it: what it has differently is sent. */
+void node_compare(struct registry *r, const struct node *there);
+/* It is not there yet.  Is there anything to tell about it that the leader will not write? */
+bool node_has_news(const struct registry *r);
+void node_stop(struct registry *r);
+
 /* -- registry_sync.c -- */
+/* Starts a request; empty token: the agent's.  NULL: it cannot be sent now. */
+struct route_call *sync_ask(struct registry *r, enum op_code code, struct span token, const void *args,
+    registry_reply *done, void *ctx);
+/* The next comparison is 15 to 30 s from now, if not sooner. */
+void sync_compare_soon(struct registry *r);
 /* A random part of max. */
 struct mono sync_spread(struct registry *r, struct mono max);
 /* The entry differs from what the catalog has.  output_only: it may wait for update_interval. */
@@ -182,6 +196,8 @@ enum refusal refusal_of(const struct op_reply *reply);
 /* Notes how the newest push of an entry ended, and logs what is refused from now on. */
 void rights_refused(struct entry *e, const struct push *p, const struct op_reply *reply);
 void rights_compare_refused(struct registry *r, const struct op_reply *reply);
+/* The same of the node itself. */
+void rights_node_refused(struct registry *r, const struct op_reply *reply);
 /* Ends the waiting of all who have nothing to wait for, or whose time is over. */
 void sync_settle(struct registry *r);
 

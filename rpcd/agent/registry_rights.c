@@ -133,6 +133,28 @@ rights_compare_refused(struct registry *r, const struct op_reply *reply)
 	buf_done(&why);
 }
 
+static void
+put_node_why(const struct registry *r, struct buf *out)
+{
+	put_agent_token(r, r->node_refusal, out);
+	if (r->node_refusal == REFUSED_DENIED && names_a_token(r))
+		buf_printf(out, "node \"%s\" { policy = \"write\" }", r->conf.node_name);
+}
+
+void
+rights_node_refused(struct registry *r, const struct op_reply *reply)
+{
+	struct buf why = BUF_INIT(REGISTRY_WHY_BYTES);
+	enum refusal before = r->node_refusal;
+
+	r->node_refusal = refusal_of(reply);
+	if (r->node_refusal != REFUSED_NOT && r->node_refusal != before) {
+		put_node_why(r, &why);
+		log_warn("agent", "Node info update blocked by ACLs: %s", buf_cstr(&why));
+	}
+	buf_done(&why);
+}
+
 void
 registry_blocked(const struct registry *r, struct registry_blocked *out)
 {
@@ -148,10 +170,16 @@ registry_blocked(const struct registry *r, struct registry_blocked *out)
 		out->outdated += e->accepted && !e->withdrawn;
 		first = first == NULL ? e : first;
 	}
+	out->total += r->node_refusal != REFUSED_NOT;
+	out->count += r->node_refusal != REFUSED_NOT;
+	out->outdated += r->node_refusal != REFUSED_NOT;
 	if (first != NULL) {
 		snprintf(out->first, sizeof(out->first), "%s %.*s", kind_name(first), (int)first->id.len,
 		    (const char *)first->id.p);
 		put_why(first, &why);
+	} else if (r->node_refusal != REFUSED_NOT) {
+		snprintf(out->first, sizeof(out->first), "node %s", r->conf.node_name);
+		put_node_why(r, &why);
 	} else if (out->compare) {
 		put_agent_token(r, r->compare_refusal, &why);
 		if (r->compare_refusal == REFUSED_DENIED && names_a_token(r))

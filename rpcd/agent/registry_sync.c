@@ -34,8 +34,8 @@ scaled(const struct registry *r, struct mono spread)
 	return (struct mono){ spread.ns * factor };
 }
 
-static void
-compare_soon(struct registry *r)
+void
+sync_compare_soon(struct registry *r)
 {
 	registry_at(r, &r->compare_at, mono_add(RETRY_MIN, sync_spread(r, scaled(r, RETRY_SPREAD))));
 }
@@ -59,8 +59,8 @@ registry_server_came(struct registry *r)
 	registry_at(r, &r->compare_at, sync_spread(r, scaled(r, SERVER_SPREAD)));
 }
 
-static struct route_call *
-ask(struct registry *r, enum op_code code, struct span token, const void *args, registry_reply *done, void *ctx)
+struct route_call *
+sync_ask(struct registry *r, enum op_code code, struct span token, const void *args, registry_reply *done, void *ctx)
 {
 	const struct op *op = op_find((uint16_t)code);
 	struct buf packed = BUF_INIT(ARGS_BYTES_MAX);
@@ -153,7 +153,7 @@ take_reply(struct entry *e, const struct push *p, const struct op_reply *reply)
 	if (reply->err != TV_OK && reply->err != TV_EPERM) {
 		log_debug("agent", "sync of %s %.*s failed: %s", name, len, id, tv_strerror(reply->err));
 		e->dirty = DIRTY;
-		compare_soon(e->registry);
+		sync_compare_soon(e->registry);
 	} else if (reply->err == TV_OK && p->removal && e->dirty == CLEAN) {
 		log_info("agent", "%s %s: %s=%.*s", p->withdrawal ? "Withdrew" : "Deregistered", name, name, len, id);
 	} else if (reply->err == TV_OK && !p->removal && e->dirty == CLEAN) {
@@ -194,7 +194,7 @@ withdraw(struct entry *service, const struct entry *check)
 	struct push *p = calloc(1, sizeof(*p));
 
 	if (p == NULL) {
-		compare_soon(r);
+		sync_compare_soon(r);
 		return;
 	}
 	log_warn("agent", "service=%.*s goes from the catalog: its check %.*s is critical, and no token may say so "
@@ -319,7 +319,7 @@ send_registration(struct push *p)
 		args.Service = rec.service;
 		join_checks(p, &args);
 	}
-	return ask(r, OP_CATALOG_REGISTER, push_token(p), &args, on_pushed, p);
+	return sync_ask(r, OP_CATALOG_REGISTER, push_token(p), &args, on_pushed, p);
 }
 
 static struct route_call *
@@ -329,7 +329,7 @@ send_deregistration(struct push *p)
 	struct catalog_deregister args = { .Node = span_str(conf->node_name), .ID = span_str(conf->node_id) };
 
 	*(p->first->kind == ENTRY_SERVICE ? &args.ServiceID : &args.CheckID) = p->first->id;
-	return ask(p->registry, OP_CATALOG_DEREGISTER, push_token(p), &args, on_pushed, p);
+	return sync_ask(p->registry, OP_CATALOG_DEREGISTER, push_token(p), &args, on_pushed, p);
 }
 
 static void
@@ -357,7 +357,7 @@ push(struct entry *e)
 	}
 	struct push *p = calloc(1, sizeof(*p));
 	if (p == NULL) {
-		compare_soon(r);
+		sync_compare_soon(r);
 		return;
 	}
 	*p = (struct push){ .registry = r, .removal = e->removed };
@@ -489,6 +489,10 @@ compare_services(struct registry *r, struct rd *in)
 	r->blind = err == TV_OK && !list.found;
 	if (err == TV_OK)
 		note_standing(r, &list);
+	if (err == TV_OK && r->standing == REGISTRY_LISTED)
+		node_compare(r, &list.Node);
+	else if (r->blind && node_has_news(r))
+		sync_compare_soon(r);
 	for (uint32_t i = 0; err == TV_OK && !r->foreign && i < list.Services.n; i++)
 		compare_one(r, &(struct local_record){ .kind = ENTRY_SERVICE,
 		    .service = ((const struct service *)list.Services.v)[i] });
@@ -540,10 +544,11 @@ read_catalog(struct registry *r, enum entry_kind kind)
 	r->comparing = kind;
 	for (struct entry *e = r->first; e != NULL; e = e->next)
 		e->there = false;
-	r->compare = ask(r, kind == ENTRY_SERVICE ? OP_CATALOG_NODE : OP_HEALTH_NODE, SPAN_NONE, &args, on_catalog, r);
+	r->compare = sync_ask(r, kind == ENTRY_SERVICE ? OP_CATALOG_NODE : OP_HEALTH_NODE, SPAN_NONE, &args, on_catalog,
+	    r);
 	if (r->compare == NULL) {
 		r->stats.comparisons_failed++;
-		compare_soon(r);
+		sync_compare_soon(r);
 	}
 }
 
@@ -562,13 +567,13 @@ on_catalog(void *ctx, const struct op_reply *reply)
 	if (err != TV_OK) {
 		r->stats.comparisons_failed++;
 		log_debug("agent", "comparison with the catalog failed: %s", tv_strerror(err));
-		compare_soon(r);
+		sync_compare_soon(r);
 		if (err == TV_EPERM)
 			sync_all(r, false);	/* other tokens than the agent's may be good */
 		return;
 	}
 	if (r->foreign) {
-		compare_soon(r);
+		sync_compare_soon(r);
 		return;
 	}
 	compare_rest(r);
@@ -595,6 +600,7 @@ sync_stop(struct registry *r)
 {
 	if (r->compare != NULL)
 		r->conf.cancel(r->compare);
+	node_stop(r);
 	for (struct entry *e = r->first; e != NULL; e = e->next) {
 		struct push *p = e->push;
 

@@ -5,6 +5,7 @@
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "common/text/json_text.h"
+#include "rpcd/agent/own_node.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/host.h"
 #include "rpcd/api/members_json.h"
@@ -90,6 +91,25 @@ stats_json(struct span sections, struct buf *out)
 	buf_u8(out, '}');
 }
 
+/* As the catalog is to have it. */
+static void
+meta_json(struct request *r, struct buf *out)
+{
+	struct own_node own;
+
+	buf_u8(out, '{');
+	if (!own_node_make(r->api->cluster, &r->arena, &own))
+		own.meta.n = 0;
+	for (uint32_t i = 0; i < own.meta.n; i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		json_quote(own.meta.kv[i][0], out);
+		buf_u8(out, ':');
+		json_quote(own.meta.kv[i][1], out);
+	}
+	buf_u8(out, '}');
+}
+
 static void
 on_info(void *ctx, struct span sections)
 {
@@ -102,7 +122,9 @@ on_info(void *ctx, struct span sections)
 	own_member_json(r->api, out);
 	buf_puts(out, ",\"Stats\":");
 	stats_json(sections, out);
-	buf_puts(out, ",\"Meta\":{\"consul-network-segment\":\"\"}}");
+	buf_puts(out, ",\"Meta\":");
+	meta_json(r, out);
+	buf_u8(out, '}');
 	answer_json(r);
 }
 

@@ -105,6 +105,18 @@ static const struct {
 	{ "encryption = send", "encryption: \"send\" needs /" },
 	{ "encryption = off\nbind = 10.0.0.1", "encryption = \"off\" sends plaintext: allow_plaintext = true trusts" },
 	{ "encryption = on", "encryption: on is not one of auto, off, accept, send, required" },
+	{ "server = false\nnode_meta = r1", "cluster.conf:2: node_meta: a block of names and texts is expected (write node_meta "
+	    "{ rack = \"r1\" })" },
+	{ "node_meta { \"a b\" = x }", "cluster.conf:1: node_meta: \"a b\": Key contains invalid characters" },
+	{ "node_meta { consul-x = y }", "node_meta: \"consul-x\": Key prefix 'consul-' is reserved for internal use" },
+	{ "node_meta { rack = [ a ] }", "node_meta: \"rack\": a text is expected" },
+	{ "node_meta { rack = \"a\\u0000b\" }", "cluster.conf:1: " },
+	{ "node_meta { a = 1; b = 2; a = 3 }", "cluster.conf:1: " },
+	{ "tagged_addresses = x", "tagged_addresses: a block of names and addresses is expected" },
+	{ "tagged_addresses { lan = n1.example }", "tagged_addresses: \"lan\": n1.example is not an IP address" },
+	{ "tagged_addresses { lan_ipv4 = \"fd00::1\" }", "\"lan_ipv4\": \"fd00::1\" is not an IPv4 address" },
+	{ "tagged_addresses { wan_ipv6 = 10.0.0.1 }", "\"wan_ipv6\": 10.0.0.1 is not an IPv6 address" },
+	{ "tagged_addresses { \"a.b\" = 10.0.0.1 }", "\"a.b\": Key contains invalid characters" },
 	{ "datacentre = dc2", "cluster.conf:1: unknown key \"datacentre\" (did you mean datacenter?)" },
 };
 
@@ -122,6 +134,45 @@ START_TEST(contradictions_are_refused)
 	ck_assert_msg(load(bad[_i].text) != TV_OK, "%s", bad[_i].text);
 	ck_assert_msg(strstr(errbuf, bad[_i].says) != NULL, "%s\n gives %s", bad[_i].text, errbuf);
 	ck_assert_ptr_null(conf.bind);
+}
+END_TEST
+
+/* The catalog's limits; and what is printed reads as the same. */
+START_TEST(metadata_of_the_node)
+{
+	struct buf text = BUF_INIT(65536), out = BUF_INIT(1u << 20);
+
+	ck_assert_msg(load("node_meta { rack = r1; rfc1035-a = \"x=y z\", n = 7, e = \"\" }\ntagged_addresses { wan = 10.1.1.1, "
+	    "vpn_ipv6 = \"fd00::1\" }") == TV_OK, "%s", errbuf);
+	ck_assert_uint_eq(conf.node_meta.count, 4);
+	ck_assert_str_eq(conf.node_meta.items[1], "rfc1035-a=x=y z");
+	ck_assert_str_eq(conf.tagged_addresses.items[1], "vpn_ipv6=fd00::1");
+	conf_print(cluster_opts, cluster_opt_count, &conf, &out);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&out), "node_meta = { \"rack\" = \"r1\", \"rfc1035-a\" = \"x=y z\", \"n\" = \"7\", "
+	    "\"e\" = \"\" }\n"));
+	cluster_conf_free(&conf);
+	ck_assert_msg(load(buf_cstr(&out)) == TV_OK, "%s", errbuf);
+	ck_assert_str_eq(conf.node_meta.items[1], "rfc1035-a=x=y z");
+	cluster_conf_free(&conf);
+	for (unsigned n = 64; n <= 65; n++) {
+		buf_reset(&text);
+		buf_puts(&text, "node_meta {\n");
+		for (unsigned i = 0; i < n; i++)
+			buf_printf(&text, "k%u = v\n", i);
+		buf_puts(&text, "}\n");
+		ck_assert_int_eq(load(buf_cstr(&text)), n == 64 ? TV_OK : TV_EINVAL);
+		cluster_conf_free(&conf);
+	}
+	ck_assert_ptr_nonnull(strstr(errbuf, "cluster.conf:1: node_meta: more than 64 entries"));
+	for (unsigned n = 512; n <= 513; n++) {
+		buf_reset(&text);
+		buf_printf(&text, "node_meta { k = %0*d }", (int)n, 1);
+		ck_assert_int_eq(load(buf_cstr(&text)), n == 512 ? TV_OK : TV_EINVAL);
+		cluster_conf_free(&conf);
+	}
+	ck_assert_ptr_nonnull(strstr(errbuf, "\"k\": Value is too long (limit: 512 characters)"));
+	buf_done(&text);
+	buf_done(&out);
 }
 END_TEST
 
@@ -368,6 +419,7 @@ main(void)
 	tcase_add_test(t, names_may_be_dialled);
 	tcase_add_loop_test(t, contradictions_are_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
 	tcase_add_test(t, plaintext_must_be_said);
+	tcase_add_test(t, metadata_of_the_node);
 	tcase_add_test(t, stages_of_encryption);
 	tcase_add_test(t, half_a_set_of_keys_is_refused);
 	tcase_add_test(t, addresses);

@@ -102,11 +102,15 @@ agent_token_key(const struct agent_tokens *t)
 	return agent_token_now[0] == '\0' ? NULL : "acl.tokens.agent";
 }
 
+static char *own_meta[2], *own_tagged[1];	/* of cluster.conf */
+static char own_ip[] = "10.0.0.1";
+static struct cluster_conf cluster;
+
 static struct registry *
 open_table(void)
 {
 	struct registry *r = registry_new(&(struct registry_conf){
-		.node_name = "n1", .node_id = "id-1", .address = "10.0.0.1", .entries_max = 4, .output_max = 64,
+		.cluster = &cluster, .node_name = "n1", .node_id = "id-1", .address = "10.0.0.1", .entries_max = 4, .output_max = 64,
 		.sync_interval = MONO_S(60), .update_interval = MONO_S(300), .sync_wait = MONO_MS(500),
 		.seed = 7,
 		.now = now, .send = send_op, .cancel = cancel, .due = due, .save = save, .news = hear,
@@ -127,6 +131,8 @@ setup(void)
 	agent_token_now = "";
 	saves = sent = 0;
 	cluster_size = 3;
+	cluster = (struct cluster_conf){ .advertise = own_ip, .advertise_wan = own_ip, .node_meta = { own_meta, 0 },
+	    .tagged_addresses = { own_tagged, 0 } };
 	arena = ARENA_INIT(1u << 20);
 	table = open_table();
 }
@@ -1212,6 +1218,134 @@ START_TEST(definitions_have_a_limit)
 }
 END_TEST
 
+/* -- the node itself -- */
+
+#define PAIRS(...) ((struct span[][2]){ __VA_ARGS__ })
+#define PAIR(key_, value_) { span_str(key_), span_str(value_) }
+#define SEGMENT PAIR("consul-network-segment", "")
+
+/* A comparison finds this node, as the leader has it at first but for what is given. */
+static void
+compare_node(const char *id, const struct span_map *tagged, const struct span_map *meta)
+{
+	struct span addresses[][2] = { PAIR("lan", "10.0.0.1"), PAIR("lan_ipv4", "10.0.0.1"), PAIR("wan", "10.0.0.1"),
+	    PAIR("wan_ipv4", "10.0.0.1") }, segment[][2] = { SEGMENT };
+	struct node_services list = { .found = true, .Node = { .ID = span_str(id), .Node = span_str("n1"),
+	    .Address = span_str("10.0.0.9"), .TaggedAddresses = tagged != NULL ? *tagged : (struct span_map){ addresses, 4, true },
+	    .Meta = meta != NULL ? *meta : (struct span_map){ segment, 1, true } } };
+	struct buf b = BUF_INIT(65536);
+	struct catalog_read args;
+
+	while (open_calls(OP_CATALOG_NODE) == 0)
+		pass(MONO_S(1));
+	schema_pack(&node_services_schema, &list, &b);
+	answer(OP_CATALOG_NODE, &args, TV_OK, buf_span(&b));
+	if (open_calls(OP_HEALTH_NODE) > 0)	/* not of a node that is another one's */
+		answer(OP_HEALTH_NODE, &args, TV_OK, SPAN_NONE);
+	buf_done(&b);
+}
+
+static const char *
+text_of(const struct span_map *map)
+{
+	static char text[512];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < map->n; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%.*s=%.*s", i > 0 ? " " : "", (int)map->kv[i][0].len,
+		    (const char *)map->kv[i][0].p, (int)map->kv[i][1].len, (const char *)map->kv[i][1].p);
+	return text;
+}
+
+static char meta_rack[] = "rack=r1", meta_url[] = "url=http://h/?a=b", tagged_wan[] = "wan=203.0.113.7", wan_ip[] = "fd00::7";
+
+/* What the leader has written is as it should be. */
+START_TEST(node_by_default)
+{
+	compare_node("id-1", NULL, NULL);
+	ck_assert_uint_eq(sent, 2);
+	cluster.advertise_wan = wan_ip;
+	compare_node("id-1", NULL, NULL);
+	registered(TV_OK);
+	ck_assert_str_eq(text_of(&reg.TaggedAddresses), "lan=10.0.0.1 lan_ipv4=10.0.0.1 wan=fd00::7 wan_ipv6=fd00::7");
+	ck_assert_str_eq(text_of(&reg.NodeMeta), "consul-network-segment=");
+}
+END_TEST
+
+/* What is configured is written, with gossip's address, and what is no more goes. */
+START_TEST(node_as_configured)
+{
+	own_meta[0] = meta_url;
+	own_meta[1] = meta_rack;
+	cluster.node_meta.count = 2;
+	own_tagged[0] = tagged_wan;
+	cluster.tagged_addresses.count = 1;
+	agent_token_now = "mine";
+	compare_node("id-1", NULL, NULL);
+	ck_assert_str_eq(registered(TV_OK), "mine");
+	ck_assert(!reg.SkipNodeUpdate && !reg.has_service && !reg.has_check && span_eqs(reg.ID, "id-1") &&
+	    span_eqs(reg.Node, "n1") && span_eqs(reg.Address, "10.0.0.9"));
+	ck_assert_str_eq(text_of(&reg.TaggedAddresses), "lan=10.0.0.1 lan_ipv4=10.0.0.1 wan=203.0.113.7 wan_ipv4=10.0.0.1");
+	ck_assert_str_eq(text_of(&reg.NodeMeta), "consul-network-segment= rack=r1 url=http://h/?a=b");
+	sent = 0;
+	compare_node("id-1", &(struct span_map){ PAIRS(PAIR("wan", "203.0.113.7"), PAIR("lan", "10.0.0.1"),
+	    PAIR("wan_ipv4", "10.0.0.1"), PAIR("lan_ipv4", "10.0.0.1")), 4, true },
+	    &(struct span_map){ PAIRS(PAIR("url", "http://h/?a=b"), SEGMENT, PAIR("rack", "r1")), 3, true });
+	ck_assert_uint_eq(sent, 2);		/* the comparison; the order says nothing */
+	cluster.node_meta.count = cluster.tagged_addresses.count = 0;
+	registry_token_changed(table);		/* as a reload does */
+	pass(MONO_ZERO);
+	compare_node("id-1", NULL, &(struct span_map){ PAIRS(PAIR("url", "http://h/?a=b"), SEGMENT), 2, true });
+	registered(TV_OK);
+	ck_assert_str_eq(text_of(&reg.NodeMeta), "consul-network-segment=");
+}
+END_TEST
+
+/* Nor is anything written of a node that is not ours, or not there: but that is looked at again soon. */
+START_TEST(node_of_another)
+{
+	own_meta[0] = meta_rack;
+	cluster.node_meta.count = 1;
+	compare_node("id-2", NULL, NULL);
+	compare_node("", NULL, NULL);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 0);
+	compare_blind();
+	pass(MONO_S(30));
+	ck_assert_uint_eq(open_calls(OP_CATALOG_NODE), 1);
+	compare_node("id-1", NULL, NULL);
+	registered(TV_OK);
+}
+END_TEST
+
+/* It is told, and tried again at each comparison. */
+START_TEST(node_refused)
+{
+	struct registry_blocked blocked;
+
+	own_meta[0] = meta_rack;
+	cluster.node_meta.count = 1;
+	agent_token_now = "mine";
+	refused_with = "Permission denied";
+	compare_node("id-1", NULL, NULL);
+	registered(TV_EPERM);
+	registry_blocked(table, &blocked);
+	ck_assert_uint_eq(blocked.count, 1);
+	ck_assert_uint_eq(blocked.total, 1);
+	ck_assert_str_eq(blocked.first, "node n1");
+	ck_assert_str_eq(blocked.why, "acl.tokens.agent lacks node \"n1\" { policy = \"write\" }");
+	compare_node("id-1", NULL, NULL);
+	registered(TV_ETIMEOUT);
+	pass(MONO_S(30));
+	ck_assert_uint_eq(open_calls(OP_CATALOG_NODE), 1);
+	compare_node("id-1", NULL, NULL);
+	registered(TV_OK);
+	registry_blocked(table, &blocked);
+	ck_assert_uint_eq(blocked.count, 0);
+	compare_node("id-1", NULL, NULL);	/* under way when the registry ends */
+	refused_with = "ACL not found";
+}
+END_TEST
+
 int
 main(void)
 {
@@ -1222,6 +1356,7 @@ main(void)
 		entry_of_another_node_is_left_alone, registered_again_while_it_goes,
 		comparison, comparisons_are_spread, a_service_with_its_checks, no_room_for_all_of_it, news, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
 		settling, users, the_file, definitions, definitions_have_a_limit, a_server_came, counted, many,
+		node_by_default, node_as_configured, node_of_another, node_refused,
 	};
 	Suite *s = suite_create("registry");
 	TCase *t = tcase_create("registry");
