@@ -83,7 +83,8 @@ class Conn:
         self.server.sent += len(data)
 
     def begin(self):
-        assert self.take(len(PREFACE)) == PREFACE
+        if self.take(len(PREFACE)) != PREFACE:      # TLS, which is not spoken here
+            raise Gone()
         self.send(SETTINGS, 0, 0)
 
     def request(self):
