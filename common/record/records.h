@@ -190,9 +190,9 @@ RECORD_AS(node_service_map, node_services, (OPT, Node, found, node), (OBJMAP, Se
 #define TXN_TREE_BYTES_MAX KV_TREE_BYTES_MAX
 #define TXN_ANSWER_BYTES_MAX (8u << 20)
 /*
- * Verbs are words, since one that is not known has its place in the answer.  KV: set, cas, lock, unlock, get, get-tree,
- * check-index, check-session, check-not-exists, delete, delete-tree, delete-cas.  The others: set, cas, get, delete,
- * delete-cas; the cas ones by the ModifyIndex of the object.
+ * Verbs are words, since one that is not known has its place in the answer.  KV: set, cas, lock, unlock, get,
+ * get-or-empty, get-tree, check-index, check-session, check-not-exists, delete, delete-tree, delete-cas.  The others:
+ * set, cas, get, delete, delete-cas; the cas ones by the ModifyIndex of the object.
  */
 RECORD(txn_kv,
 	(STR, Verb), (STR, Key), (BIN, Value), (U64, Flags),

@@ -295,9 +295,9 @@ engine_compacted(struct engine *e, uint64_t index, uint64_t snapshot_index)
 }
 
 bool
-engine_all_apply(struct engine *e, uint16_t op, bool premises, char *why, size_t cap)
+engine_all_apply(struct engine *e, uint16_t op, struct span args, bool premises, char *why, size_t cap)
 {
-	uint8_t needs = fsm_entry_version(op, premises);
+	uint8_t needs = fsm_entry_version(op, args, premises);
 
 	return needs <= fsm_needs(e->d->fsm) || e->hooks->all_apply(e->d, needs, why, cap);
 }

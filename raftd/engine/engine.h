@@ -123,8 +123,8 @@ void engine_no_space_text(struct engine *e, char *dst, size_t cap);
  * May this operation be proposed, or would a server of an older version pass over it?  Whoever has applied one like it
  * could; before the first one all must have said so.  False: why says who has not.
  */
-/* premises: with some behind it. */
-bool engine_all_apply(struct engine *e, uint16_t op, bool premises, char *why, size_t cap);
+/* args: "": whatever they are; premises: with some behind it. */
+bool engine_all_apply(struct engine *e, uint16_t op, struct span args, bool premises, char *why, size_t cap);
 /*
  * Queues a write for this turn's batch.  TV_ENOTLEADER, TV_ENOLEADER, TV_ENOSPACE (nothing was done), TV_EAGAIN,
  * TV_ENOMEM: p->done is not called.  Else it is, exactly once.

@@ -37,9 +37,9 @@ propose_judged(struct raftd *d, struct proposal *p, uint16_t op, struct span arg
 	/* Not worth preparing what nobody would take. */
 	if (!engine_is_leader(d->engine))
 		return engine_status(d->engine)->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
-	if (premises.len > 0 && !engine_all_apply(d->engine, op, true, why, sizeof(why)))
+	if (premises.len > 0 && !engine_all_apply(d->engine, op, args, true, why, sizeof(why)))
 		premises = SPAN_NONE;		/* a server of an older version could not apply it */
-	if (!engine_all_apply(d->engine, op, false, why, sizeof(why))) {
+	if (!engine_all_apply(d->engine, op, args, false, why, sizeof(why))) {
 		*text = arena_copy(a, span_str(why));
 		return TV_ECONFLICT;
 	}

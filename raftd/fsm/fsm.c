@@ -218,17 +218,20 @@ fsm_op_version(uint16_t op)
 }
 
 uint8_t
-fsm_entry_version(uint16_t op, bool premises)
+fsm_entry_version(uint16_t op, struct span args, bool premises)
 {
-	uint8_t needs = fsm_op_version(op);
+	const struct fsm_op *row = fsm_op_find(op);
+	uint8_t needs = fsm_op_version(op), more = row == NULL || row->needs == NULL ? 0 : row->needs(args);
 
+	if (more > needs)
+		needs = more;
 	return premises && needs < FSM_PREMISES_SINCE ? FSM_PREMISES_SINCE : needs;
 }
 
 void
 fsm_entry_write_judged(struct buf *b, uint16_t op, struct span args, struct span premises)
 {
-	uint8_t needs = fsm_entry_version(op, premises.len > 0);
+	uint8_t needs = fsm_entry_version(op, args, premises.len > 0);
 
 	mpw_array(b, premises.len > 0 ? 4 : needs > 1 ? 3 : 2);
 	mpw_uint(b, op);
@@ -327,6 +330,7 @@ apply_op(struct apply *p, struct span payload)
 		beyond_us(f, code, needs);
 		return;
 	}
+	p->needs = needs;
 	if (needs > f->needs)
 		f->needs = needs;
 	args = arena_alloc(&f->work, desc->args->size);

@@ -36,9 +36,10 @@ struct fsm;
  */
 /* Since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY; 5: OP_QUERY_CREATE and its kin; 7: OP_ACL_ENABLE
  * and its kin (6 could not be asked for). */
-/* 8: premises behind an entry; 9: OP_NODE_GUARD. */
-#define FSM_VERSION 9u
+/* 8: premises behind an entry; 9: OP_NODE_GUARD; 10: get-or-empty in a transaction that writes. */
+#define FSM_VERSION 10u
 #define FSM_PREMISES_SINCE 8u
+#define FSM_OR_EMPTY_SINCE 10u
 /* Of the write-ahead log of the state: it has at least one file, with all its blocks. */
 #define FSM_LOG_FILE_BYTES (16u << 20)
 
@@ -124,10 +125,10 @@ bool fsm_compact(struct fsm *f);
 uint64_t fsm_entry_work(const struct raft_entry *e);
 /* Might applying it change what is stored of this key, or read of it?  Pure; when it cannot be told: yes. */
 bool fsm_may_touch(const struct raft_entry *e, struct span key);
-/* The version of the state machine that entries of this operation need. */
+/* The version of the state machine that entries of this operation need, whatever their arguments are. */
 uint8_t fsm_op_version(uint16_t op);
-/* The same; premises: with some behind it. */
-uint8_t fsm_entry_version(uint16_t op, bool premises);
+/* The same of one with these arguments, which may need a higher one; premises: with some behind it. */
+uint8_t fsm_entry_version(uint16_t op, struct span args, bool premises);
 /* The highest version that any entry applied so far needed: no server below it can have or get this state. */
 uint8_t fsm_needs(const struct fsm *f);
 /* Payload of an OP entry: [u16 op, args], and behind them the version that it needs, unless that is the first. */

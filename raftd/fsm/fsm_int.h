@@ -347,6 +347,7 @@ struct apply {
 	struct fsm *f;
 	struct arena *out;		/* for the result */
 	struct fsm_result *res;		/* never NULL */
+	uint8_t needs;			/* version that the entry needs: it is applied as that version does */
 };
 /* Sets an application error; the text is formatted. */
 void apply_fail(struct apply *p, enum tv_err err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -718,6 +719,7 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 	void (*warm)(struct fsm *reader, const void *rec);	/* writes: looks at what apply will; NULL: that is little */
 	uint8_t since;						/* writes: version of the state machine; 0: the first */
 	bool one;						/* reads: of one record, which needs no view */
+	uint8_t (*needs)(struct span args);	/* writes: version that these arguments need; NULL: never more than since */
 };
 /* The areas: an array each, which ends with a row of zeros. */
 #define FSM_AREAS(X) \

@@ -160,7 +160,8 @@ op_tree(struct request *q, struct span args, proposal_done *done)
 
 	if (!is_tree(q, args) || !read_args(args, &ask) || ask.Key.len > PART_BYTES_MAX / 4)
 		return false;			/* whatever is wrong is found as in other writes */
-	bounded = ask.Verb == KV_DELETE_TREE && engine_all_apply(q->d->engine, OP_KV_TREE, false, why, sizeof(why));
+	bounded = ask.Verb == KV_DELETE_TREE &&
+	    engine_all_apply(q->d->engine, OP_KV_TREE, SPAN_NONE, false, why, sizeof(why));
 	if (bounded || !all_know_parts(q->d))
 		propose_whole(q, &ask, bounded, done);
 	else if (keep_part(q, ask.Key, SPAN_NONE, 0))

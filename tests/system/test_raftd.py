@@ -741,7 +741,7 @@ def test_entry_of_a_newer_version():
         tool = [os.path.join(BUILD, "tests", "system", "newer_entry"), os.path.join(n1.dir, "data", "raftd", "log")]
         index = int(subprocess.check_output(tool + ["append"]))
         sentence = ("stopping: log entry %d was written by a newer version of raftd (operation 999, which needs version 200 of "
-                    "the state machine; this raftd has version 9): start the newer version here, and it goes on from there"
+                    "the state machine; this raftd has version 10): start the newer version here, and it goes on from there"
                     % index)
         for times in (1, 2):
             n1.start_only()

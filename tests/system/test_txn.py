@@ -163,6 +163,10 @@ def test_clusterctl():
         assert lines[1][:2] == ["key", "a"] and lines[2][3] == "one" and lines[3][:2] == ["node", server.name], p.stdout
         p = server.ctl("txn", "--json", "-", input=json.dumps([kv("get", "a")]))
         assert json.loads(p.stdout)["Results"][0]["KV"]["Value"] == base64.b64encode(b"one").decode()
+        missing = {"KV": {"LockIndex": 0, "Key": "nope", "Flags": 0, "Value": None, "CreateIndex": 0, "ModifyIndex": 0}}
+        assert txn(server, kv("get-or-empty", "nope")).ok(200).json()["Results"] == [missing]
+        assert txn(server, kv("set", "c", "1"), kv("get-or-empty", "nope"), kv("get-or-empty", "c")).ok(200).json()["Results"][1] == missing
+        assert server.kv_get("c") == b"1" and server.kv_get("nope") is None
         p = server.ctl("txn", "-", check=False, input=json.dumps([kv("set", "b", "x"), kv("get", "nope")]))
         assert p.returncode == 1 and 'clusterctl: txn: operation 1: key "nope" doesn\'t exist\n' in p.stderr, p.stderr
         p = server.ctl("txn", "-", check=False, input="[")

@@ -614,8 +614,8 @@ START_TEST(premises_in_the_log)
 
 	kit_node(&k, "ext", "10.0.0.2");
 	good = premises_of(own, OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1));
-	ck_assert_uint_eq(fsm_entry_version(OP_CATALOG_REGISTER, false), 1);
-	ck_assert_uint_eq(fsm_entry_version(OP_CATALOG_REGISTER, true), FSM_PREMISES_SINCE);
+	ck_assert_uint_eq(fsm_entry_version(OP_CATALOG_REGISTER, SPAN_NONE, false), 1);
+	ck_assert_uint_eq(fsm_entry_version(OP_CATALOG_REGISTER, SPAN_NONE, true), FSM_PREMISES_SINCE);
 	ck_assert_uint_lt(fsm_needs(k.f), FSM_PREMISES_SINCE);
 	ck_assert_int_eq(apply_with(OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1), S("\x91\x91\xc1")).err, TV_EFORMAT);
 	ck_assert_int_eq(apply_with(OP_CATALOG_REGISTER, SERVICE_OF("ext", "v", "own-web", 1), S("\xa1x")).err, TV_EFORMAT);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/record/mpack.h"
 #include "common/record/txn.h"
 #include "raftd/fsm/fsm_int.h"
 #include "tests/unit/fsm_kit.h"
@@ -191,6 +192,43 @@ START_TEST(keys_are_read)
 END_TEST
 
 /* All that fail are told; and nothing of it is left. */
+/* A key that is not there is an entry without a value; in the log only where all servers know that. */
+START_TEST(keys_that_may_be_missing)
+{
+	struct buf args = BUF_INIT(1u << 20), old = BUF_INIT(1u << 20);
+	const char *json = "[" KV("set", "b", "") "," KV("get-or-empty", "b", "") "," KV("get-or-empty", "z", "") "]";
+	struct raft_entry e = { .term = 1, .type = RAFT_ENTRY_OP };
+	struct fsm_result res;
+
+	kit_put(&k, "a", "1");
+	ck_assert_str_eq(just_read("[" KV("get-or-empty", "a", "") "," KV("get-or-empty", "z", ",\"Flags\":7") "]"),
+	    done(fmt("%s,%s", entry("a", 0, 0, "\"MQ==\"", "", 1, 1), entry("z", 0, 7, "null", "", 0, 0))));
+	ck_assert_str_eq(just_read("[" KV("get-or-empty", "", "") "]"), failed(0, "Must provide key"));
+	struct txn t = parse(json);
+	t.AnswerBytes = 1u << 20;
+	schema_pack(&txn_schema, &t, &args);
+	ck_assert_uint_eq(fsm_entry_version(OP_TXN_APPLY, buf_span(&args), false), FSM_OR_EMPTY_SINCE);
+	ck_assert_uint_eq(fsm_entry_version(OP_TXN_APPLY, buf_span(&args), true), FSM_OR_EMPTY_SINCE);
+	ck_assert_uint_eq(fsm_entry_version(OP_TXN_APPLY, span_str("\xc1"), false), 4);
+	/* As a leader of an older version wrote it, who knew no such verb: nor does anybody who applies it. */
+	mpw_array(&old, 3);
+	mpw_uint(&old, OP_TXN_APPLY);
+	buf_putspan(&old, buf_span(&args));
+	mpw_uint(&old, 4);
+	e.index = fsm_applied(k.f) + 1;
+	e.payload = old.data;
+	e.size = (uint32_t)old.len;
+	ck_assert_int_eq(fsm_apply(k.f, &e, 1, &k.a, &res), TV_OK);
+	ck_assert_ptr_nonnull(strstr(shown(res.value), "{\"OpIndex\":2,\"What\":\"unknown KV verb \\\"get-or-empty\\\"\"}"));
+	ck_assert(!kit_has(&k, "b") && fsm_needs(k.f) == 4);
+	ck_assert_str_eq(apply(json), done(fmt("%s,%s,%s", entry("b", 0, 0, "null", "", 3, 3), entry("b", 0, 0, "null", "", 3, 3),
+	    entry("z", 0, 0, "null", "", 0, 0))));
+	ck_assert(!kit_has(&k, "z") && fsm_needs(k.f) == FSM_OR_EMPTY_SINCE);
+	buf_done(&args);
+	buf_done(&old);
+}
+END_TEST
+
 START_TEST(all_or_nothing)
 {
 	uint8_t before[32], after[32];
@@ -545,6 +583,7 @@ main(void)
 	tcase_add_test(t, keys_are_written);
 	tcase_add_test(t, keys_are_locked);
 	tcase_add_test(t, keys_are_read);
+	tcase_add_test(t, keys_that_may_be_missing);
 	tcase_add_test(t, all_or_nothing);
 	tcase_add_test(t, nodes);
 	tcase_add_test(t, nodes_by_id);

@@ -248,7 +248,7 @@ may_change_query(struct judging *j, struct span id_text, const struct span *name
 static bool
 may_txn_kv(struct judging *j, const struct txn_kv *q)
 {
-	if (span_eqs(q->Verb, "get") || span_eqs(q->Verb, "get-tree"))
+	if (span_eqs(q->Verb, "get") || span_eqs(q->Verb, "get-or-empty") || span_eqs(q->Verb, "get-tree"))
 		return true;			/* what may not be seen is left out of the answer */
 	if (span_starts(q->Verb, span_str("check-")))
 		return acl_set_allows(j->who, ACL_KEY, q->Key, ACL_READ);

@@ -198,7 +198,7 @@ apply_txn(struct apply *p, const void *rec)
 	const struct txn *q = rec;
 	struct buf out = BUF_INIT(FSM_ANSWER_BYTES_MAX + ERRORS_BYTES_MAX);
 	struct txn_run t = { .f = p->f, .texts = p->out, .one = ARENA_INIT(2 * FSM_RECORD_MEMORY), .now = q->Now,
-	    .tree_keys = q->TreeKeys, .tree_bytes = q->TreeBytes, .answer_bytes = q->AnswerBytes, .results = &out,
+	    .or_empty = p->needs >= FSM_OR_EMPTY_SINCE, .tree_keys = q->TreeKeys, .tree_bytes = q->TreeBytes, .answer_bytes = q->AnswerBytes, .results = &out,
 	    .errors = BUF_INIT(ERRORS_BYTES_MAX) };
 	size_t at = reply_begin(&out);
 
@@ -290,23 +290,42 @@ warm_txn(struct fsm *r, const void *rec)
 		warm_one(r, &ops[i]);
 }
 
+/* Is it this one of keys?  r stands before the operation, and kv before the key then. */
+static bool
+is_verb(struct rd *r, const char *verb, struct rd *kv)
+{
+	struct rd op = rd_span_over(mpr_value(r));
+	uint32_t fields = mpr_array(&op);
+
+	if (fields == 0 || mpr_nil(&op))
+		return false;
+	*kv = op;
+	fields = mpr_array(kv);
+	return fields >= 2 && span_eqs(mpr_bytes_or_nil(kv, SCHEMA_TEXT_BYTES_MAX), verb) && kv->err == TV_OK;
+}
+
 /* The prefix, if the operation deletes a tree; r stands before it. */
 static bool
 tree_of(struct rd *r, struct span *prefix)
 {
-	struct rd op = rd_span_over(mpr_value(r)), kv;
-	uint32_t fields = mpr_array(&op);
-	struct span verb;
+	struct rd kv;
 
-	if (fields == 0 || mpr_nil(&op))
-		return false;
-	kv = op;
-	fields = mpr_array(&kv);
-	verb = fields >= 2 ? mpr_bytes_or_nil(&kv, SCHEMA_TEXT_BYTES_MAX) : SPAN_NONE;
-	if (kv.err != TV_OK || !span_eqs(verb, "delete-tree"))
+	if (!is_verb(r, "delete-tree", &kv))
 		return false;
 	*prefix = mpr_bytes_or_nil(&kv, SCHEMA_TEXT_BYTES_MAX);
 	return kv.err == TV_OK;
+}
+
+static uint8_t
+txn_needs(struct span args)
+{
+	struct rd r = rd_span_over(args), kv;
+	uint32_t ops = mpr_array(&r) > 0 && !mpr_nil(&r) ? mpr_array(&r) : 0;
+
+	for (uint32_t i = 0; i < ops && i < TXN_OPS_MAX && r.err == TV_OK; i++)
+		if (is_verb(&r, "get-or-empty", &kv))
+			return FSM_OR_EMPTY_SINCE;
+	return 0;
 }
 
 uint32_t
@@ -335,7 +354,7 @@ read_txn(struct reading *r, const void *rec)
 {
 	static const enum fsm_index tables[] = { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS };
 	const struct txn *q = rec;
-	struct txn_run t = { .f = r->f, .reads = true, .texts = r->a, .one = ARENA_INIT(2 * FSM_RECORD_MEMORY),
+	struct txn_run t = { .f = r->f, .reads = true, .or_empty = true, .texts = r->a, .one = ARENA_INIT(2 * FSM_RECORD_MEMORY),
 	    .answer_bytes = FSM_ANSWER_BYTES_MAX, .results = r->out, .errors = BUF_INIT(ERRORS_BYTES_MAX) };
 	size_t at = reply_begin(r->out);
 
@@ -353,7 +372,7 @@ read_txn(struct reading *r, const void *rec)
 }
 
 const struct fsm_op txn_ops[] = {
-	{ OP_TXN_APPLY, .since = 4, .prepare = prepare_txn, .apply = apply_txn, .warm = warm_txn },
+	{ OP_TXN_APPLY, .since = 4, .needs = txn_needs, .prepare = prepare_txn, .apply = apply_txn, .warm = warm_txn },
 	{ OP_TXN_READ, .read = read_txn },
 	{ 0 },
 };

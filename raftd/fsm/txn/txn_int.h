@@ -12,6 +12,7 @@ struct txn_run {
 	uint64_t tree_keys, tree_bytes;	/* that trees may still remove */
 	uint64_t answer_bytes;		/* that results may still take */
 	bool reads;			/* it is no entry of the log */
+	bool or_empty;			/* get-or-empty is known: FSM_OR_EMPTY_SINCE */
 	uint32_t at;			/* number of the operation at hand */
 	struct buf *results;		/* packed txn_result each */
 	struct buf errors;		/* packed txn_error each */

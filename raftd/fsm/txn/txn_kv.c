@@ -95,6 +95,12 @@ delete_tree(struct txn_run *t, const struct txn_kv *q)
 
 /* -- reads -- */
 
+static void
+unknown(struct txn_run *t, const struct txn_kv *q)
+{
+	txn_fail(t, "unknown KV verb ", &q->Verb, "");
+}
+
 /* The key's entry; if there is none the operation has failed. */
 static bool
 find(struct txn_run *t, const struct txn_kv *q, const char *before, struct kv_entry *out)
@@ -116,6 +122,22 @@ get(struct txn_run *t, const struct txn_kv *q)
 		txn_result_stored(t, val);
 	else
 		txn_fail(t, "key ", &q->Key, " doesn't exist");
+}
+
+static void
+get_or_empty(struct txn_run *t, const struct txn_kv *q)
+{
+	struct txn_result none = { .has_kv = true, .KV = { .Key = q->Key, .Flags = q->Flags } };
+	struct tkey k;
+	struct span val;
+
+	TKEY(&k, TBL_KV, q->Key);
+	if (!t->or_empty)
+		unknown(t, q);
+	else if (tbl_peek(t->f, &k, &val))
+		txn_result_stored(t, val);
+	else
+		txn_result(t, &none);
 }
 
 static void
@@ -183,6 +205,7 @@ static const struct {
 	void (*run)(struct txn_run *t, const struct txn_kv *q);
 } verbs[] = {
 	{ "set", set }, { "cas", cas }, { "lock", lock }, { "unlock", unlock }, { "get", get }, { "get-tree", get_tree },
+	{ "get-or-empty", get_or_empty },
 	{ "check-index", check_index }, { "check-session", check_session }, { "check-not-exists", check_not_exists },
 	{ "delete", delete }, { "delete-tree", delete_tree }, { "delete-cas", delete_cas },
 };
@@ -195,7 +218,7 @@ txn_kv_run(struct txn_run *t, const struct txn_kv *q)
 			verbs[i].run(t, q);
 			return;
 		}
-	txn_fail(t, "unknown KV verb ", &q->Verb, "");
+	unknown(t, q);
 }
 
 bool
