@@ -110,6 +110,18 @@ parse_service(const struct labels *l, unsigned parts, struct dns_asked *out)
 	out->service = k->name;
 }
 
+/* Dots belong to the name, also to that of an RFC 2782 name, whose protocol matters to nobody. */
+static void
+parse_query(const struct labels *l, unsigned parts, struct dns_asked *out)
+{
+	struct span *name = &out->lookup.name;
+	bool rfc2782 = parts >= 2 && l->v[0].p[0] == '_' && l->v[parts - 1].p[0] == '_';
+
+	*name = joined(l, 0, rfc2782 ? parts - 1 : parts);
+	if (rfc2782)
+		*name = span_of(name->p + 1, name->len - 1);
+}
+
 static void
 parse_addr(struct span hex, struct dns_asked *out)
 {
@@ -167,7 +179,9 @@ dns_parse(const struct dns_zone *z, const struct dname *lowered, size_t labels, 
 	out->lookup.datacenter = l.n > suffix ? l.v[suffix] : SPAN_NONE;
 	if (kind == DNS_KIND_SERVICE)
 		parse_service(&l, at, out);
-	else if (kind == DNS_KIND_NODE || kind == DNS_KIND_QUERY)
+	else if (kind == DNS_KIND_QUERY)
+		parse_query(&l, at, out);
+	else if (kind == DNS_KIND_NODE)
 		out->lookup.name = joined(&l, 0, at);
 	else
 		out->service = out->lookup.name = l.v[at - 1];

@@ -90,8 +90,8 @@ NAMES = [("web.service.consul", "A"), ("web.service.consul", "AAAA"), ("web.serv
          ("v6.service.consul", "AAAA"), ("v6.service.consul", "A"), ("named.service.consul", "A"), ("named.service.consul", "SRV"),
          ("sick.service.consul", "A"), ("sick.node.consul", "A"), ("sick.node.consul", "TXT"), ("sick.node.consul", "MX"),
          ("nobody.node.consul", "A"), ("nothing.service.consul", "A"), ("web.service.dc9.consul", "A"), ("web.connect.consul", "A"),
-         ("web.ingress.consul", "A"), ("best.query.consul", "A"), ("worst.query.consul", "A"), ("consul", "SOA"), ("consul", "NS"),
-         ("consul", "A"), ("a.b.consul", "A"), ("0a000001.addr.consul", "A"), ("0a.addr.consul", "A"), ("www.example.net", "A"),
+         ("web.ingress.consul", "A"), ("best.query.consul", "A"), ("_best._tcp.query.consul", "SRV"), ("worst.query.consul", "A"),
+         ("consul", "SOA"), ("consul", "NS"), ("consul", "A"), ("a.b.consul", "A"), ("0a000001.addr.consul", "A"), ("0a.addr.consul", "A"), ("www.example.net", "A"),
          ("1.1.1.10.in-addr.arpa", "PTR"), ("9.9.9.9.in-addr.arpa", "PTR")]
 
 
@@ -139,6 +139,8 @@ def test_reasons():
         assert "`clusterctl query list`" in explained(node, "worst.query.consul")["Why"]
         assert "no datacenter dc9" in explained(node, "web.service.dc9.consul")["Why"]
         assert "`recursors` in rpcd.conf" in explained(node, "www.example.net")["Why"]
+        e = same(node, "_best._tcp.query.consul", "SRV", tcp=True)
+        assert e["Records"][0]["Type"] == "SRV" and e["Records"][0]["TTLFrom"] == "the prepared query", e
         e = same(node, "best.query.consul", "A", tcp=True)
         assert {r["TTL"] for r in e["Records"]} == {8} and e["Records"][0]["TTLFrom"] == "the prepared query", e
         keys = {"dns_config.service_ttl": {"w*": "10s"}, "dns_config.only_passing": True, "dns_config.node_ttl": "3s",
