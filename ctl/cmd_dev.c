@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #define DEV_START_TIMEOUT_MS 20000
 #define DEV_STOP_TIMEOUT_MS 5000
 #define DEV_POLL_MS 50
+#define ROOM_MIB 48			/* of the temporary folder: the reserve, the log and the state at the start, and some data */
 
 static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
 #define DAEMON_COUNT 3
@@ -73,7 +75,7 @@ write_config(struct dev *d)
 	ok = write_file(d, "cluster.conf", buf_cstr(&b));
 	buf_reset(&b);
 	buf_printf(&b, "http_port = %s\nhttp_addresses = [ \"%s\" ]\nhttp_admin = true\n", d->http_port, d->bind);
-	ok = ok && write_file(d, "rpcd.conf", buf_cstr(&b)) && write_file(d, "raftd.conf", "bootstrap = true\n");
+	ok = ok && write_file(d, "rpcd.conf", buf_cstr(&b)) && write_file(d, "raftd.conf", "bootstrap = true\ndisk_reserve = 4M\n");
 	buf_done(&b);
 	return ok;
 }
@@ -290,6 +292,20 @@ remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 	return remove(path);
 }
 
+/* Else it would start, and refuse each write. */
+static bool
+has_room(const char *dir)
+{
+	struct statvfs v;
+	uint64_t room;
+
+	if (statvfs(dir, &v) != 0 || (room = (uint64_t)v.f_bavail * v.f_frsize) >= (uint64_t)ROOM_MIB << 20)
+		return true;
+	fprintf(stderr, "clusterctl: dev: %s has %llu MiB left, and a server needs %d MiB to write: set TMPDIR to a folder "
+	    "with more room\n", dir, (unsigned long long)(room >> 20), ROOM_MIB);
+	return false;
+}
+
 static bool
 make_dir(struct dev *d, const struct passwd *pw)
 {
@@ -301,7 +317,7 @@ make_dir(struct dev *d, const struct passwd *pw)
 		d->dir[0] = '\0';
 		return false;
 	}
-	return pw == NULL || chown(d->dir, pw->pw_uid, pw->pw_gid) == 0;
+	return has_room(d->dir) && (pw == NULL || chown(d->dir, pw->pw_uid, pw->pw_gid) == 0);
 }
 
 static void

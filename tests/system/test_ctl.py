@@ -3,6 +3,7 @@
 import base64
 import fnmatch
 import glob
+import http.client
 import json
 import os
 import pty
@@ -18,6 +19,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import BUILD, CALM, TOP, Cluster, main, moved  # noqa: E402
+from smalldisk import SmallDisk  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 
@@ -455,7 +457,7 @@ def test_every_number_is_explained():
         assert not names, "doc/operations.md does not say what these are: " + ", ".join(sorted(names))
 
 
-def runs_for_developers(where, address, at, command):
+def runs_for_developers(where, address, at, command, write=False):
     """clusterctl dev at this address: what it prints works, and its end leaves nothing."""
     env = dict(os.environ, TMPDIR=where)
     p = subprocess.Popen(command + [os.path.join(where, "clusterctl"), "dev", "--bind", address, "--datacenter", "dc7"],
@@ -475,6 +477,10 @@ def runs_for_developers(where, address, at, command):
         wait_for("gossipd tells of it", lambda: member.search(subprocess.run(
             there + [os.path.join(where, admin[0])] + admin[1:], capture_output=True, text=True, timeout=60).stdout))
         assert glob.glob(os.path.join(where, "triumvir-dev.*"))
+        if write:
+            kv = http.client.HTTPConnection(at, timeout=60)
+            kv.request("PUT", "/v1/kv/greeting", b"hello")
+            assert kv.getresponse().read() == b"true"
     finally:
         p.terminate()
         p.communicate(timeout=60)
@@ -494,6 +500,21 @@ def test_for_developers():
         own_net = ["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]
         if os.geteuid() == 0 and subprocess.run(own_net + ["grep", "-q", "lo$", "/proc/net/if_inet6"]).returncode == 0:
             runs_for_developers(where, "::1", "[::1]:8500", own_net)
+        if os.geteuid() == 0:           # a folder without room is refused at once, and as much as is asked for is enough
+            small = os.path.join(where, "small")
+            os.mkdir(small)
+            disk = SmallDisk(small, "47M")
+            p = subprocess.run([os.path.join(where, "clusterctl"), "dev", "--bind", address], env=dict(os.environ, TMPDIR=small),
+                               capture_output=True, text=True, timeout=60)
+            assert p.returncode == 1 and "a server needs 48 MiB to write: set TMPDIR to a folder with more room" in p.stderr, p
+            assert not os.listdir(small)
+            disk.close()
+            disk = SmallDisk(small, "49M")
+            for name in os.listdir(where):
+                if os.path.isfile(os.path.join(where, name)):
+                    os.symlink(os.path.join(where, name), os.path.join(small, name))
+            runs_for_developers(small, address, address + ":8500", [], write=True)
+            disk.close()
 
 
 def test_waiting_shows_on_a_terminal():

@@ -710,9 +710,11 @@ START_TEST(hostile_tars_are_refused)
 	member(&tar, "meta.json", '0', meta.len, meta);
 	refused(&tar, "twice");
 	member(&tar, "../meta.json", '0', meta.len, meta);
-	refused(&tar, "unexpected member");
-	member(&tar, "/etc/passwd", '0', meta.len, meta);
-	refused(&tar, "unexpected member");
+	refused(&tar, "unexpected member \"../meta.json\" in the archive, which has meta.json, state.bin and SHA256SUMS");
+	member(&tar, "/etc/pa\nsswd", '0', meta.len, meta);
+	refused(&tar, "unexpected member \"/etc/pa");
+	member(&tar, "./", '5', 0, SPAN_NONE);			/* tar czf FILE . */
+	refused(&tar, "unexpected member \"./\"");
 	member(&tar, "state.bin", '2', 0, SPAN_NONE);		/* a link */
 	refused(&tar, "unexpected member");
 	member(&tar, "state.bin", '0', 1ull << 32, SPAN_NONE);	/* says more than there may be */

@@ -14,6 +14,7 @@
 #include "raftd/fsm/copy/archive.h"
 
 #define TAR_BLOCK ARCHIVE_TAR_BLOCK
+#define NAME_SHOWN 60
 #define SUMS_BYTES_MAX 4096
 #define GZIP_WINDOW (15 + 16)		/* zlib: gzip only */
 #define SUM_HEX (2 * crypto_hash_sha256_BYTES)
@@ -200,18 +201,33 @@ is_zero(const uint8_t h[TAR_BLOCK])
 	return true;
 }
 
+/* A member's name, cut. */
+static const char *
+printable(const uint8_t *name, char out[NAME_SHOWN + 1])
+{
+	size_t n = 0;
+
+	for (; n < NAME_SHOWN && name[n] != '\0'; n++)
+		out[n] = name[n] < 0x20 || name[n] >= 0x7f ? '?' : (char)name[n];
+	out[n] = '\0';
+	return out;
+}
+
 static enum tv_err
 take_head(struct archive_in *a, const uint8_t h[TAR_BLOCK])
 {
 	uint64_t sum, size, limit;
 	unsigned m = 0;
+	char name[NAME_SHOWN + 1];
 
 	if (!get_octal(h + 148, 8, &sum) || sum != head_sum(h))
 		return refuse(a, TV_EFORMAT, "failed to read snapshot file: not a tar archive");
 	while (m < MEMBER_COUNT && strncmp((const char *)h, names[m], 100) != 0)
 		m++;
 	if (m == MEMBER_COUNT || (h[156] != '0' && h[156] != '\0') || h[345] != '\0')
-		return refuse(a, TV_EFORMAT, "failed to read snapshot file: unexpected member in the archive");
+		return refuse(a, TV_EFORMAT, "failed to read snapshot file: unexpected member \"%s\" in the archive, which has "
+		    "meta.json, state.bin and SHA256SUMS and nothing else",
+		    printable(h, name));
 	if (a->seen[m])
 		return refuse(a, TV_EFORMAT, "failed to read snapshot file: %s is in the archive twice", names[m]);
 	limit = m == MEMBER_META ? ARCHIVE_META_BYTES_MAX : m == MEMBER_SUMS ? SUMS_BYTES_MAX : a->state_max;
