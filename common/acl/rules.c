@@ -31,8 +31,10 @@ static const struct {
 	[ACL_EVENT] = { "event", true },
 	[ACL_KEY] = { "key", true },
 	[ACL_KEYRING] = { "keyring", false },
+	[ACL_MESH] = { "mesh", false },
 	[ACL_NODE] = { "node", true },
 	[ACL_OPERATOR] = { "operator", false },
+	[ACL_PEERING] = { "peering", false },
 	[ACL_QUERY] = { "query", true },
 	[ACL_SERVICE] = { "service", true },
 	[ACL_SESSION] = { "session", true },
@@ -383,8 +385,8 @@ unknown(struct reader *rd, const struct hcl_key *key, struct span word)
 		return fail(rd, TV_EFORMAT, key, "there are no rules about %s; did you mean %s?", shown(rd, word),
 		    near);
 	return fail(rd, TV_EFORMAT, key,
-	    "there are no rules about %s: known are acl, keyring, operator, and with names agent, event, key, "
-	    "node, query, service, session, each also with _prefix", shown(rd, word));
+	    "there are no rules about %s: known are acl, keyring, mesh, operator, peering, and with names agent, "
+	    "event, key, node, query, service, session, each also with _prefix", shown(rd, word));
 }
 
 static bool

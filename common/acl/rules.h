@@ -16,10 +16,10 @@
 #define ACL_RULES_TEXT_MAX (256 * 1024)	/* bytes of a text */
 #define ACL_RULES_MAX 8192		/* rules of a text */
 
-/* What a rule is about, by name; intentions have no rules of their own. */
+/* What a rule is about, by name; intentions have no rules of their own.  Nothing here asks about mesh and peering. */
 enum acl_resource {
-	ACL_ACL, ACL_AGENT, ACL_EVENT, ACL_KEY, ACL_KEYRING, ACL_NODE, ACL_OPERATOR, ACL_QUERY, ACL_SERVICE,
-	    ACL_SESSION,
+	ACL_ACL, ACL_AGENT, ACL_EVENT, ACL_KEY, ACL_KEYRING, ACL_MESH, ACL_NODE, ACL_OPERATOR, ACL_PEERING, ACL_QUERY,
+	    ACL_SERVICE, ACL_SESSION,
 	ACL_INTENTION,			/* to the service of that name: `intentions` of service rules */
 	ACL_RESOURCES
 };
@@ -48,7 +48,7 @@ struct acl_rules {
 
 /* "key", "service" ...; never NULL. */
 const char *acl_resource_name(enum acl_resource r);
-/* Whether rules about it name something: not acl, keyring, operator. */
+/* Whether rules about it name something: not acl, keyring, mesh, operator, peering. */
 bool acl_resource_has_names(enum acl_resource r);
 /* "deny", "read", "list", "write"; "" for ACL_UNSET. */
 const char *acl_access_name(enum acl_access a);

@@ -44,11 +44,19 @@ struct acl_set {
 static const struct acl_set management = {
 	sizeof(management), true, NULL, {
 		EVERYTHING, EVERYTHING, EVERYTHING, EVERYTHING, EVERYTHING, EVERYTHING, EVERYTHING, EVERYTHING,
-		    EVERYTHING,
-		EVERYTHING, EVERYTHING
+		EVERYTHING, EVERYTHING, EVERYTHING, EVERYTHING, EVERYTHING
 	}
 };
-_Static_assert(ACL_RESOURCES == 11, "a row for each resource");
+_Static_assert(ACL_RESOURCES == 13, "a row for each resource");
+
+/* What says nothing of mesh or of peering says it of operator. */
+static const struct table *
+table_of(const struct acl_set *set, enum acl_resource r)
+{
+	bool silent = (r == ACL_MESH || r == ACL_PEERING) && set->tables[r].count == 0;
+
+	return &set->tables[silent ? ACL_OPERATOR : r];
+}
 
 const struct acl_set *
 acl_set_management(void)
@@ -369,7 +377,7 @@ wild_access(const struct acl_set *set)
 enum acl_access
 acl_set_access(const struct acl_set *set, enum acl_resource r, struct span name)
 {
-	const struct table *t = &set->tables[r];
+	const struct table *t = table_of(set, r);
 	const struct entry *from;
 	const struct decider *d;
 
@@ -389,7 +397,7 @@ acl_set_allows(const struct acl_set *set, enum acl_resource r, struct span name,
 bool
 acl_set_writes_below(const struct acl_set *set, enum acl_resource r, struct span prefix)
 {
-	const struct table *t = &set->tables[r];
+	const struct table *t = table_of(set, r);
 	const struct entry *from;
 	const struct decider *d = decide(set, t, prefix, true, &from);
 	uint32_t first, behind;
@@ -406,7 +414,7 @@ acl_set_writes_below(const struct acl_set *set, enum acl_resource r, struct span
 bool
 acl_set_allows_any(const struct acl_set *set, enum acl_resource r, enum acl_access need)
 {
-	const struct table *t = &set->tables[r];
+	const struct table *t = table_of(set, r);
 
 	TV_ASSERT(need > ACL_DENY);
 	return t->most >= need || (t->root == ACL_UNSET && t->fallback >= need);
@@ -415,7 +423,7 @@ acl_set_allows_any(const struct acl_set *set, enum acl_resource r, enum acl_acce
 bool
 acl_set_allows_all(const struct acl_set *set, enum acl_resource r, enum acl_access need)
 {
-	const struct table *t = &set->tables[r];
+	const struct table *t = table_of(set, r);
 
 	TV_ASSERT(need > ACL_DENY);
 	return t->least >= need && (t->root == ACL_UNSET ? t->fallback : t->root) >= need;
@@ -424,7 +432,7 @@ acl_set_allows_all(const struct acl_set *set, enum acl_resource r, enum acl_acce
 void
 acl_set_explain(const struct acl_set *set, enum acl_resource r, struct span name, struct acl_reason *why)
 {
-	const struct table *t = &set->tables[r];
+	const struct table *t = table_of(set, r);
 	const struct entry *from;
 	const struct decider *d = decide(set, t, name, false, &from);
 
@@ -435,7 +443,9 @@ acl_set_explain(const struct acl_set *set, enum acl_resource r, struct span name
 		why->kind = ACL_BY_ALL_RULES;
 		why->access = wild_access(set);
 	} else if (d != NULL) {
+		if (r == ACL_INTENTION)
+			t = &set->tables[ACL_SERVICE];
 		*why = (struct acl_reason){ ACL_BY_RULE, d->access, d->policy, d->line,
-			r == ACL_INTENTION ? ACL_SERVICE : r, d == &from->prefix, d->intentions, name_of(set, from) };
+		    (enum acl_resource)(t - set->tables), d == &from->prefix, d->intentions, name_of(set, from) };
 	}
 }

@@ -4,6 +4,7 @@
  *   one name      its exact rule, else the longest prefix rule that covers it, else the default
  *   one rule      of those with the same resource, kind and name: deny before write before list before read
  *   intentions    as the rules of services say; without `intentions`, read where the service may be read or written
+ *   mesh, peering without a rule, as operator
  *
  * A set is one allocation that never changes and points to nothing of the lists: it may be asked from several threads.
  * A question costs a binary search and allocates nothing.

@@ -28,6 +28,7 @@ searched(struct acl_rules *const *lists, uint32_t n, enum acl_resource r, struct
 {
 	enum acl_access access = allow && r != ACL_ACL ? ACL_WRITE : ACL_DENY;
 	size_t longest = 0;	/* length of its name and 1; more than the name's for an exact one */
+	bool falls_back = r == ACL_MESH || r == ACL_PEERING;
 
 	for (uint32_t i = 0; i < n; i++) {
 		for (uint32_t k = 0; k < lists[i]->count; k++) {
@@ -42,6 +43,8 @@ searched(struct acl_rules *const *lists, uint32_t n, enum acl_resource r, struct
 			longest = len > longest ? len : longest;
 		}
 	}
+	if (falls_back && longest == 0)
+		return searched(lists, n, ACL_OPERATOR, name, allow);
 	return access;
 }
 

@@ -131,6 +131,16 @@ def test_what_explain_says_is_so():
         p = deploy("kv", "put", "other", "v", status=1)
         assert "Permission denied" in p.stderr and "accessor %s (deployment)" % accessor in p.stderr, p
         assert "`clusterctl acl explain " in p.stderr and header["X-Consul-Token"] not in p.stderr, p
+        # Rules of later versions of Consul: kept as they were written, and operator stands for them where they are missing.
+        for name, rules, may in (("mesh", 'operator = "read"\nmesh = "write"\n', ("write", "read")),
+                                 ("peering", '{"operator":"write","peering":"deny"}', ("write", None))):
+            admin("acl", "policy", "create", name, "--rules", rules)
+            assert admin.json("acl", "policy", "read", name)["Rules"] == rules
+            admin("acl", "token", "update", "--clear", "policies", "--policy-name", name, accessor)
+            for about, most in zip(("mesh", "peering"), may):
+                for access in ("read", "write"):
+                    allowed, told = explained(admin, accessor, about, access)
+                    assert allowed == (most == "write" or most == access), (name, about, access, told)
         # Who may not read tokens is told how they are explained; who shows none, that it counts as anonymous.
         assert 'acl = "read"' in deploy("acl", "explain", "key:app/x", "read", status=1).stderr
         assert "No token was shown" in Shell(node)("kv", "put", "app/x", "v", status=1).stderr

@@ -14,7 +14,7 @@ import sys
 
 BUILD = os.environ.get("TV_BUILD") or os.getcwd()
 NAMED = ["agent", "event", "key", "node", "query", "service", "session"]
-PLAIN = ["acl", "keyring", "operator"]
+PLAIN = ["acl", "keyring", "mesh", "operator", "peering"]
 RESOURCES = NAMED + PLAIN + ["intention"]
 RANK = {"read": 1, "list": 2, "write": 3, "deny": 4}    # which rule prevails
 GIVES = {"deny": 0, "read": 1, "list": 2, "write": 3}   # what it allows
@@ -56,12 +56,19 @@ def covering(rules, resource, name, exact=True):
     return None
 
 
+def meant(rules, resource):
+    """Operator stands for mesh and peering where nothing is said of them."""
+    silent = resource in ("mesh", "peering") and not any(r["resource"] == resource for r in rules)
+    return "operator" if silent else resource
+
+
 def default(resource, allow):
     return "write" if allow and resource != "acl" else "deny"
 
 
 def extremes(rules, resource, allow):
     """The most that some name has, and the least that every name has."""
+    resource = meant(rules, resource)
     about = "service" if resource == "intention" else resource
     kinds = {(r["prefix"], r["name"]) for r in rules if r["resource"] == about}
     rest = merged(rules, resource, True, "")
@@ -71,6 +78,7 @@ def extremes(rules, resource, allow):
 
 def answer(rules, resource, name, allow):
     """A line as acl_eval writes it."""
+    resource = meant(rules, resource)
     found = covering(rules, resource, name)
     access, why = default(resource, allow), "default"
     if found:

@@ -102,15 +102,18 @@ static const struct {
 	/* What is not known. */
 	{ "acl = \"read\"\n  kee \"a\" { policy = \"read\" }",
 	    "Failed to parse ACL rules: At 2:3: there are no rules about \"kee\"; did you mean key?" },
-	{ "mesh = \"read\"",
-	    "Failed to parse ACL rules: At 1:1: there are no rules about \"mesh\": known are acl, keyring, operator, "
-	    "and with names agent, event, key, node, query, service, session, each also with _prefix" },
+	{ "partition = \"read\"",
+	    "Failed to parse ACL rules: At 1:1: there are no rules about \"partition\": known are acl, keyring, mesh, "
+	    "operator, peering, and with names agent, event, key, node, query, service, session, each also with _prefix" },
 	{ "operator_prefix \"\" { policy = \"read\" }",
 	    "Failed to parse ACL rules: At 1:1: there are no rules about \"operator_prefix\": known are acl, "
-	    "keyring, operator, and with names agent, event, key, node, query, service, session, each also with "
-	    "_prefix" },
+	    "keyring, mesh, operator, peering, and with names agent, event, key, node, query, service, session, each "
+	    "also with _prefix" },
+	{ "mesh = \"list\"", "Invalid mesh policy: \"list\"" },
+	{ "peering \"x\" { policy = \"read\" }",
+	    "Failed to parse ACL rules: At 1:1: peering has no names: write peering = \"read\"" },
 	{ "intention \"a\" { policy = \"read\" }", NULL },
-	{ "{\"peering\": \"read\"}", NULL },
+	{ "{\"peering\": \"all\"}", "Invalid peering policy: \"all\"" },
 	{ "key \"a\" {\n policy = \"write\"\n sentinel { code = \"main = rule { true }\" } }",
 	    "Failed to parse ACL rules: At 3:2: sentinel code is not supported: leave the block out" },
 	{ "key \"a\" { policy = \"read\" intentions = \"read\" }",

@@ -125,6 +125,27 @@ START_TEST(test_policies_merge)
 }
 END_TEST
 
+START_TEST(test_operator_covers_mesh_and_peering)
+{
+	struct acl_set *set = SET(false, "operator = \"read\"", "{\"mesh\":\"write\",\"node_prefix\":{\"\":{\"policy\":\"read\"}}}");
+	struct acl_set *deny = SET(true, "operator = \"write\"\npeering = \"deny\"\nMesh = \"write\"\nmesh = \"read\"");
+	struct acl_reason why;
+
+	access_is(set, ACL_MESH, "", ACL_WRITE);
+	access_is(set, ACL_PEERING, "", ACL_READ);
+	access_is(set, ACL_OPERATOR, "", ACL_READ);
+	acl_set_explain(set, ACL_PEERING, SPAN_NONE, &why);
+	ck_assert(why.kind == ACL_BY_RULE && why.resource == ACL_OPERATOR && why.policy == 0);
+	acl_set_explain(set, ACL_MESH, SPAN_NONE, &why);
+	ck_assert(why.kind == ACL_BY_RULE && why.resource == ACL_MESH && why.policy == 1);
+	ck_assert(acl_set_allows_any(set, ACL_PEERING, ACL_READ) && !acl_set_allows_all(set, ACL_PEERING, ACL_WRITE));
+	access_is(deny, ACL_PEERING, "", ACL_DENY);
+	access_is(deny, ACL_MESH, "", ACL_READ);
+	acl_set_free(set);
+	acl_set_free(deny);
+}
+END_TEST
+
 START_TEST(test_intentions)
 {
 	struct acl_set *set = SET(false, "service \"r\" { policy = \"read\" }\nservice \"w\" { policy = \"write\" }\n"
@@ -319,6 +340,7 @@ main(void)
 	tcase_add_test(tc, test_nothing);
 	tcase_add_test(tc, test_exact_before_longest_prefix);
 	tcase_add_test(tc, test_policies_merge);
+	tcase_add_test(tc, test_operator_covers_mesh_and_peering);
 	tcase_add_test(tc, test_intentions);
 	tcase_add_test(tc, test_writes_below);
 	tcase_add_test(tc, test_any_and_all);

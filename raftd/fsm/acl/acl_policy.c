@@ -24,6 +24,31 @@ check_rules(struct prepare *p, struct span text)
 	return err;
 }
 
+/*
+ * Whoever does not know rules about mesh and peering cannot read a policy that has some, and denies all to its tokens: so
+ * it is written once all servers know them.
+ */
+static uint8_t
+set_needs(struct span args)
+{
+	struct acl_policy_set q = { .Create = false };
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct rd r = rd_span_over(args);
+	struct buf why = BUF_INIT(8192);
+	struct acl_rules *rules = NULL;
+	uint8_t needs = 0;
+
+	if (schema_unpack(&acl_policy_set_schema, &r, &a, &q) == TV_OK)
+		(void)acl_rules_parse(q.Policy.Rules, &rules, &why);
+	for (uint32_t i = 0; rules != NULL && i < rules->count; i++)
+		if (rules->rule[i].resource == ACL_MESH || rules->rule[i].resource == ACL_PEERING)
+			needs = FSM_MESH_RULES_SINCE;
+	acl_rules_free(rules);
+	buf_done(&why);
+	arena_done(&a);
+	return needs;
+}
+
 static enum tv_err
 set_prepare(struct prepare *p, void *rec)
 {
@@ -181,7 +206,7 @@ read_list(struct reading *r, const void *rec)
 }
 
 const struct fsm_op acl_policy_ops[] = {
-	{ OP_ACL_POLICY_SET, .since = 7, .prepare = set_prepare, .apply = set_apply },
+	{ OP_ACL_POLICY_SET, .since = 7, .needs = set_needs, .prepare = set_prepare, .apply = set_apply },
 	{ OP_ACL_POLICY_DELETE, .since = 7, .prepare = delete_prepare, .apply = delete_apply },
 	{ OP_ACL_POLICY_GET, .read = read_one },
 	{ OP_ACL_POLICY_LIST, .read = read_list },
