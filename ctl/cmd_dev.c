@@ -27,7 +27,8 @@
 #define DEV_START_TIMEOUT_MS 20000
 #define DEV_STOP_TIMEOUT_MS 5000
 #define DEV_POLL_MS 50
-#define ROOM_MIB 48			/* of the temporary folder: the reserve, the log and the state at the start, and some data */
+/* Of the temporary folder: the reserve, the log and the state at the start, and some data. */
+#define ROOM_MIB 48
 
 static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
 #define DAEMON_COUNT 3
@@ -75,7 +76,8 @@ write_config(struct dev *d)
 	ok = write_file(d, "cluster.conf", buf_cstr(&b));
 	buf_reset(&b);
 	buf_printf(&b, "http_port = %s\nhttp_addresses = [ \"%s\" ]\nhttp_admin = true\n", d->http_port, d->bind);
-	ok = ok && write_file(d, "rpcd.conf", buf_cstr(&b)) && write_file(d, "raftd.conf", "bootstrap = true\ndisk_reserve = 4M\n");
+	ok = ok && write_file(d, "rpcd.conf", buf_cstr(&b)) &&
+	    write_file(d, "raftd.conf", "bootstrap = true\ndisk_reserve = 4M\n");
 	buf_done(&b);
 	return ok;
 }
@@ -301,8 +303,8 @@ has_room(const char *dir)
 
 	if (statvfs(dir, &v) != 0 || (room = (uint64_t)v.f_bavail * v.f_frsize) >= (uint64_t)ROOM_MIB << 20)
 		return true;
-	fprintf(stderr, "clusterctl: dev: %s has %llu MiB left, and a server needs %d MiB to write: set TMPDIR to a folder "
-	    "with more room\n", dir, (unsigned long long)(room >> 20), ROOM_MIB);
+	fprintf(stderr, "clusterctl: dev: %s has %llu MiB left, and a server needs %d MiB to write: set TMPDIR to a "
+	    "folder with more room\n", dir, (unsigned long long)(room >> 20), ROOM_MIB);
 	return false;
 }
 
