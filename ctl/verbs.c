@@ -79,6 +79,10 @@ const struct verb ctl_verbs[] = {
 		PARAM("--parts", "one part after the other, for more than 100,000 keys"), CAS, DC) },
 	{ "kv list", "[PREFIX]", "show the names of keys", kv_list, OPTIONS(STALE, SEPARATOR, DC) },
 	{ "kv keys", "[PREFIX]", "the same as list", kv_list, OPTIONS(STALE, SEPARATOR, DC) },
+	{ "kv export", "[PREFIX]", "show keys with their values, for kv import", kv_export, OPTIONS(STALE, DC) },
+	{ "kv import", "FILE|-|DATA", "write the keys of an export", kv_import, OPTIONS(
+		OPT("--prefix PREFIX", "below it, as PREFIX/KEY"), DC,
+		OPT("FILE", "what kv export has shown, also of Consul; -: from standard input; [...]: as it is")) },
 	{ "txn", "FILE|-", "carry out several operations, all or none", cmd_txn, OPTIONS(
 		STALE, DC, OPT("FILE", "operations as JSON, as /v1/txn takes them; -: from standard input")) },
 	{ "event", "", "fire and follow user events", NULL, NULL },

@@ -3,7 +3,7 @@ if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_ctl
 TESTS += tests/unit/check_ctl
 tests_unit_check_ctl_SOURCES = tests/unit/check_ctl.c tests/unit/ctl_kit.h
-tests_unit_check_ctl_LDADD = ctl/libctl.a raftd/libfsm.a common/libtvrt.a common/libtvcore.a $(CHECK_LIBS) $(JANSSON_LIBS) \
+tests_unit_check_ctl_LDADD = ctl/libctl.a raftd/libfsm.a common/libtvjson.a common/libtvrt.a common/libtvcore.a $(CHECK_LIBS) $(JANSSON_LIBS) \
 	$(SODIUM_LIBS) $(PCRE2_LIBS) $(ZLIB_LIBS) -lm
 check_PROGRAMS += tests/unit/check_ctl_acl
 TESTS += tests/unit/check_ctl_acl

@@ -325,6 +325,49 @@ def test_effects():
         assert version == "clusterctl %s\n" % node.stats("rpcd")["version"] and said("--version") == version
 
 
+def test_keys_move():
+    """What `kv export` shows, `kv import` writes: values of all bytes and lengths, flags, below a prefix too."""
+    with Cluster("127.127.4") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+        values = {"m/%04d" % i: bytes((i * k) % 256 for k in range(i % 700)) for i in range(3000)}
+        values.update({"m/long": os.urandom(512 << 10), "m/\u00e4 <\"&>": b"x", "m/": b"", "other": b"1"})
+        keys = list(values)
+        for at in range(0, len(keys), 64):
+            ops = [{"KV": {"Verb": "set", "Key": k, "Value": base64.b64encode(values[k]).decode(), "Flags": 2**64 - 1 - at}}
+                   for k in keys[at:at + 64] if k != "m/long"]
+            node.put("/v1/txn", json.dumps(ops)).ok()
+        node.put("/v1/kv/m/long?flags=7", values["m/long"]).ok()
+        before = entries(node, "")
+        assert before["m/0063"][1] == 2**64 - 1 and len(before) == len(values)
+        path = os.path.join(c.dir, "export.json")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(node.ctl("kv", "export").stdout)
+        with open(path, encoding="utf-8") as f:
+            exported = json.load(f)
+        assert {e["key"]: (base64.b64decode(e["value"]), e["flags"]) for e in exported} == before
+        assert [e["key"] for e in json.loads(node.ctl("kv", "export", "m/00").stdout)] == ["m/%04d" % i for i in range(100)]
+        assert json.loads(node.ctl("kv", "export", "nothing").stdout) == []
+        node.http("DELETE", "/v1/kv/?recurse").ok()
+        assert node.ctl("kv", "import", path).stdout == "Imported %d keys\n" % len(values)
+        assert entries(node, "") == before
+        # From standard input, below a prefix; what the API shows is taken as well.
+        got = node.get("/v1/kv/m/00?recurse").body
+        assert node.ctl("--json", "kv", "import", "--prefix", "copy/", "-", input=got.decode()).stdout == '{"Imported": 100}\n'
+        assert entries(node, "copy/") == {"copy/" + k: v for k, v in before.items() if k.startswith("m/00")}
+        assert node.ctl("kv", "import", '[{"key":"direct","flags":3,"value":"eA=="}]').stdout == "Imported 1 keys\n"
+        assert entries(node, "direct") == {"direct": (b"x", 3)}
+        # A fault is told with its entry, and so is how far it has come.
+        many = [{"key": "f/%d" % i, "flags": 0, "value": ""} for i in range(100)]
+        many[80]["key"] = "x" * (512 << 10)
+        p = node.ctl("kv", "import", "-", input=json.dumps(many), check=False)
+        assert p.returncode == 1 and 'entry 81 ("xxx' in p.stderr and "80 entries before that were written" in p.stderr, p.stderr[-300:]
+        assert len(entries(node, "f/")) == 80
+        many[80] = {"key": "f/80", "value": "?"}
+        p = node.ctl("kv", "import", "-", input=json.dumps(many), check=False)
+        assert p.returncode == 1 and 'entry 81 ("f/80"): illegal base64' in p.stderr, p.stderr
+
+
 def test_services():
     with Cluster("127.60.144") as c:
         node = c.add("n1", 1, raftd={"bootstrap": True}).start()
@@ -539,5 +582,5 @@ def test_waiting_shows_on_a_terminal():
 
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten, test_public_half,
      test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
-     test_waiting_shows_on_a_terminal, test_hints, test_help, test_completion, test_effects, test_services, test_secrets_and_contradictions,
+     test_waiting_shows_on_a_terminal, test_hints, test_help, test_completion, test_effects, test_keys_move, test_services, test_secrets_and_contradictions,
      test_maintenance, test_administration_over_tcp)

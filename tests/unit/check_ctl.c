@@ -66,6 +66,67 @@ START_TEST(writes)
 }
 END_TEST
 
+/* Keys as Consul exports them, from and to the API. */
+START_TEST(keys_move)
+{
+	answers(0, "GET /v1/kv/a/?recurse&stale", 200, "[{\"LockIndex\":0,\"Key\":\"a/<\",\"Flags\":18446744073709551615,"
+	    "\"Value\":\"eA==\",\"CreateIndex\":1,\"ModifyIndex\":2},\n{\"Key\":\"a/\",\"Flags\":0,\"Value\":null}]");
+	ck_assert_int_eq(call("kv export --stale /a/"), 0);
+	ck_assert_str_eq(out_text, "[\n\t{\n\t\t\"key\": \"a/\\u003c\",\n\t\t\"flags\": 18446744073709551615,\n"
+	    "\t\t\"value\": \"eA==\"\n\t},\n\t{\n\t\t\"key\": \"a/\",\n\t\t\"flags\": 0,\n\t\t\"value\": \"\"\n\t}\n]\n");
+	answers(0, "GET /v1/kv/?recurse", 404, "");
+	ck_assert_int_eq(call("kv export"), 0);
+	ck_assert_str_eq(out_text, "[]\n");
+	answers(0, "GET /v1/kv/?recurse", 200, "[{\"Key\":\"a\",\"Flags\":0,\"Val");
+	ck_assert_int_eq(call("kv export"), 1);
+	ck_assert_str_eq(err_text, "clusterctl: kv export: the answer: the list ends in the middle, at entry 1\n");
+	answers(0, "PUT /v1/txn?dc=d", 200, "{\"Results\":[],\"Errors\":null}");
+	ck_assert_int_eq(call("kv import --dc d --prefix /p/ [{\"key\":\"a\\\"b\",\"flags\":18446744073709551615,\"value\":\"eA==\","
+	    "\"namespace\":\"default\"},{\"key\":\"c\"}]"), 0);
+	ck_assert_str_eq(fake.asked, "PUT /v1/txn?dc=d [{\"KV\":{\"Verb\":\"set\",\"Key\":\"p/a\\\"b\",\"Flags\":"
+	    "18446744073709551615,\"Value\":\"eA==\"}},{\"KV\":{\"Verb\":\"set\",\"Key\":\"p/c\",\"Flags\":0,\"Value\":\"\"}}]\n");
+	ck_assert_str_eq(out_text, "Imported 2 keys\n");
+	ck_assert_int_eq(call("--json kv import []"), 0);
+	ck_assert(strcmp(out_text, "{\"Imported\": 0}\n") == 0 && fake.asked[0] == '\0');
+	answers(0, "PUT /v1/txn", 409, "{\"Results\":null,\"Errors\":[{\"OpIndex\":1,\"What\":\"no\"}]}");
+	ck_assert_int_eq(call("kv import [{\"key\":\"a\"},{\"key\":\"b\"}]"), 1);
+	ck_assert_str_eq(err_text, "clusterctl: kv import: entry 2 (\"b\"): no\n"
+	    "0 entries before that were written, and those from 1 on were not.\n");
+}
+END_TEST
+
+/* Each fault of a list is told with the entry that it is in, and what was whole before it is written. */
+START_TEST(lists_that_are_none)
+{
+	static const struct { const char *text, *why; } v[] = {
+		{ "[", "the list ends in the middle, at entry 0" },
+		{ "[{\"key\":\"a\"},", "the list ends in the middle, at entry 2" },
+		{ "[{\"key\":\"a\"}{\"key\":\"b\"}]", "there is no comma behind entry 1" },
+		{ "[{\"key\":\"a\"},]", "entry 2 is no object" }, { "[1]", "entry 1 is no object" },
+		{ "[{\"key\":\"a\"}]x", "something follows the list" }, { "[{\"flags\":1}]", "entry 1 has no key" },
+		{ "[{\"key\":\"a\",\"value\":\"!\"}]", "entry 1 (\"a\"): illegal base64 data" },
+		{ "[{\"key\":7}]", "entry 1: json: cannot unmarshal number into Go value of type string" },
+		{ "[{\"key\":\"]}\\\"{\",\"flags\":-1}]", "entry 1 (\"]}\\\"{\"): json: cannot unmarshal number -1 into Go value of "
+		    "type uint64" },
+		{ "[{key:1}]", NULL },
+	};
+	char line[256];
+
+	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		snprintf(line, sizeof(line), "kv import %s", v[i].text);
+		ck_assert_int_eq(call(line), 1);
+		snprintf(line, sizeof(line), "clusterctl: kv import: %s\n", v[i].why == NULL ? "entry 1 is no JSON: " : v[i].why);
+		if (v[i].why == NULL)
+			line[strlen(line) - 1] = '\0';
+		ck_assert_msg(strncmp(err_text, line, strlen(line)) == 0, "%s: %s", v[i].text, err_text);
+		ck_assert_msg((strncmp(fake.asked, "PUT /v1/txn [", 13) == 0) == (strncmp(v[i].text, "[{\"key\":\"a\"}", 12) == 0),
+		    "%s: %s", v[i].text, fake.asked);
+	}
+	ck_assert_int_eq(call("kv import /nowhere"), 1);
+	ck_assert_str_eq(err_text, "clusterctl: kv import: /nowhere: No such file or directory\n");
+}
+END_TEST
+
 /* A transaction's errors are told one by one, and are a failure; with --json the answer is shown as it is. */
 START_TEST(transactions)
 {
@@ -776,7 +837,7 @@ main(void)
 	Suite *s = suite_create("ctl");
 	TCase *t = tcase_create("ctl");
 	const TTest *const tests[] = {
-		questions, writes, transactions, options_of_all_commands, tables, json, keys_are_hidden, safe_output, complaints, status_well, status_not_well,
+		questions, writes, keys_move, lists_that_are_none, transactions, options_of_all_commands, tables, json, keys_are_hidden, safe_output, complaints, status_well, status_not_well,
 		status_nuances, force_leave,
 		maintenance, locks, semaphores, foreign_options,
 		wrong_calls, nearness, options, table, completion, help,

@@ -133,8 +133,12 @@ client_stream(struct client *c, const char *path, FILE *to, struct client_answer
 bool
 client_download(struct client *c, const char *path, FILE *to, client_tick *tick, void *ctx, struct client_answer *out)
 {
-	(void)to, (void)tick, (void)ctx;
-	return client_do(c, "GET", path, SPAN_NONE, 1, out);
+	(void)tick, (void)ctx;
+	bool good = client_do(c, "GET", path, SPAN_NONE, 1, out);
+
+	if (good && out->body.len > 0)
+		(void)fwrite(out->body.data, 1, out->body.len, to);
+	return good;
 }
 
 bool
