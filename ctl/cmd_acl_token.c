@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include "common/text/duration.h"
+#include "common/text/json_text.h"
 #include "ctl/acl.h"
 
 #define WIDTH_OF_ID 64
 #define TIMEOUT_S 60
 #define BEARER_BYTES_MAX (64u << 10)
+#define SECRET_BYTES_MAX 8192u
 
 /* -- showing -- */
 
@@ -99,18 +101,43 @@ tell_reset(struct span text)
 		    "(in the folder raftd of its data_dir).\n", index, TV_DATADIR);
 }
 
+/* {"NAME":"SECRET"}, of a secret that is printable, as token_file_read() gives it. */
+static void
+put_secret(const char *name, const struct buf *secret, struct buf *body)
+{
+	body->secret = true;
+	buf_printf(body, "{\"%s\":", name);
+	json_quote(buf_span(secret), body);
+	buf_u8(body, '}');
+}
+
+/* Servers of an older version choose another one. */
+static void
+tell_other_secret(json_t *token, const struct buf *chosen)
+{
+	if (token != NULL && chosen->len > 0 && !span_eqs(buf_span(chosen), json_text(token, "SecretID")))
+		fprintf(stderr, "The leader is of a version that chooses the secret itself: it is not the one that was "
+		    "given.\n");
+}
+
 int
 acl_bootstrap(struct ctl *ctl)
 {
-	struct buf path = BUF_INIT(ACL_PATH_MAX);
+	struct buf path = BUF_INIT(ACL_PATH_MAX), secret = BUF_INIT(SECRET_BYTES_MAX);
+	struct buf body = BUF_INIT(2 * SECRET_BYTES_MAX);
 	struct client_answer a;
 	json_t *token = NULL;
 	int out_fd, rc;
 
-	if (!acl_out_file(ctl, &out_fd))
+	if ((ctl->argc > 0 && !token_file_read(ctl->verb->words, ctl->argv[0], &secret)) ||
+	    !acl_out_file(ctl, &out_fd)) {
+		buf_done(&secret);
 		return 1;
+	}
+	if (secret.len > 0)
+		put_secret("BootstrapSecret", &secret, &body);
 	acl_path(ctl, &path, "bootstrap", NULL);
-	if (client_do(ctl_client(ctl), "PUT", buf_cstr(&path), SPAN_NONE, TIMEOUT_S, &a)) {
+	if (client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), TIMEOUT_S, &a)) {
 		token = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
 		if (token == NULL)
 			fprintf(stderr, "clusterctl: acl bootstrap: the answer is not JSON\n");
@@ -120,6 +147,9 @@ acl_bootstrap(struct ctl *ctl)
 	}
 	client_answer_done(&a);
 	buf_done(&path);
+	tell_other_secret(token, &secret);
+	buf_done(&secret);
+	buf_done(&body);
 	bool made = token != NULL;
 	rc = acl_show_new(ctl, token, out_fd);
 	if (made && out_fd < 0)

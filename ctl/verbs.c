@@ -196,7 +196,8 @@ const struct verb ctl_verbs[] = {
 	{ "snapshot inspect", "FILE", "show what is in an archive", snapshot_inspect, NULL },
 	{ "snapshot status", "", "show how far the newest restore is", snapshot_status, OPTIONS(DC) },
 	{ "acl", "", "manage who may do what", NULL, NULL },
-	{ "acl bootstrap", "", "make the first token, which may do everything", acl_bootstrap, OPTIONS(OUT) },
+	{ "acl bootstrap", "[FILE|-]", "make the first token, which may do everything", acl_bootstrap, OPTIONS(
+		OPT("FILE|-", "its secret, a UUID, instead of one made up"), OUT) },
 	{ "acl token list", "", "show the tokens", acl_token_list, OPTIONS(
 		OPT("--policy POLICY", "only those with this policy"), OPT("--role ROLE", "only those with this role"),
 		OPT("--method METHOD", "only those of its logins"), STALE, DC) },

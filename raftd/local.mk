@@ -74,6 +74,7 @@ raftd_raftd_SOURCES = \
 	raftd/serve/info.c raftd/serve/info.h \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \
+	raftd/leader/first_token.c raftd/leader/first_token.h \
 	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h raftd/leader/strays.c raftd/leader/strays.h raftd/leader/members_view.c raftd/leader/members_view.h raftd/leader/claims.c raftd/leader/claims.h raftd/leader/refusals.c raftd/leader/refusals.h
 raftd_raftd_LDADD = raftd/libraftshell.a raftd/liblogin.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvjson.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) $(JANSSON_LIBS) $(GNUTLS_LIBS) -lpthread -lm
 

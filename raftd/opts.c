@@ -1,6 +1,7 @@
 /* Option table of raftd.conf. */
 #include <stdio.h>
 
+#include "common/base/uuid.h"
 #include "raftd/opts.h"
 
 #define F(field_) CONF_FIELD(struct raftd_conf, field_)
@@ -10,6 +11,9 @@ const struct conf_opt raftd_opts[] = {
 	    "a fresh server makes a cluster of its own; on the first server only" },
 	{ "bootstrap_expect", CONF_U64, F(bootstrap_expect), "0", "0", "15", NULL, CONF_RESTART,
 	    "this many fresh servers make a cluster together; the same on all of them" },
+
+	{ "acl.tokens.initial_management", CONF_SECRET, F(acl_initial_management), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "secret of the first token, a UUID: with it the leader makes that token by itself" },
 
 	{ "election_timeout", CONF_DURATION, F(election_timeout), "300ms", "50ms", "60s", NULL, CONF_RESTART,
 	    "silence after which a follower stands for election; up to twice as long" },
@@ -102,6 +106,18 @@ const struct conf_opt raftd_opts[] = {
 };
 const size_t raftd_opt_count = sizeof(raftd_opts) / sizeof(raftd_opts[0]);
 
+/* As whoever makes a token may choose it, see acl_ids_are_free(). */
+static enum tv_err
+check_first_token(const struct raftd_conf *c, char *errbuf, size_t cap)
+{
+	struct span secret = span_str(c->acl_initial_management == NULL ? "" : c->acl_initial_management);
+
+	if (secret.len == 0 || (uuid_parse(secret, NULL) && !span_starts(secret, span_str(UUID_RESERVED))))
+		return TV_OK;
+	snprintf(errbuf, cap, "acl.tokens.initial_management: a random UUID is expected, such as /proc/sys/kernel/random/uuid gives");
+	return TV_EINVAL;
+}
+
 enum tv_err
 raftd_conf_check(const struct raftd_conf *c, char *errbuf, size_t cap)
 {
@@ -122,5 +138,5 @@ raftd_conf_check(const struct raftd_conf *c, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "disk_stuck_timeout must not be below slow_sync");
 		return TV_EINVAL;
 	}
-	return TV_OK;
+	return check_first_token(c, errbuf, cap);
 }

@@ -12,6 +12,9 @@ struct raftd_conf {
 	bool bootstrap;			/* a fresh server makes a cluster of its own */
 	uint64_t bootstrap_expect;	/* 0: wait to be joined; N: N fresh servers make one together */
 
+	/* access control */
+	char *acl_initial_management;	/* the secret of the first token, a UUID; NULL: whoever bootstraps gets it */
+
 	/* consensus */
 	struct mono election_timeout;	/* base T; used in [T, 2T) */
 	struct mono heartbeat_interval;	/* T >= 3 * this */

@@ -9,6 +9,7 @@
 
 #define UUID_BYTES 16
 #define UUID_CHARS 36		/* of the text, without its NUL */
+#define UUID_RESERVED "00000000-0000-0000-0000-"	/* those with a meaning of their own begin so */
 
 void uuid_text(const uint8_t b[UUID_BYTES], char text[UUID_CHARS + 1]);
 /* The text of a version 4 UUID (section 4.4) with these random bytes. */

@@ -322,7 +322,7 @@ RECORD(acl_state,			/* one record of the state: access control holds */
 	(OBJS, Ending, acl_ending))
 #define ACL_KEY_BYTES 32
 RECORD(acl_enable, (BIN, Key), (I64, Now))	/* OP_ACL_ENABLE; answer: bool_reply, whether it did not hold before */
-RECORD(acl_bootstrap,			/* OP_ACL_BOOTSTRAP: what the leader makes of an empty record */
+RECORD(acl_bootstrap,			/* OP_ACL_BOOTSTRAP: what the leader makes of a SecretID, or of none */
 	(U64, Reset),			/* of the file in its folder; 0: there is none */
 	(OBJ, Token, acl_token), (I64, Now))
 RECORD(acl_token_set,			/* OP_ACL_TOKEN_SET, OP_ACL_TOKEN_CLONE */

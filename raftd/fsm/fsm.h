@@ -441,6 +441,13 @@ bool fsm_autopilot(struct fsm *f, struct autopilot_config *out);
 bool fsm_reap_due(struct fsm *f, int64_t wall_now_ns);
 /* The same of expired tokens, for an OP_ACL_REAP. */
 bool fsm_acl_reap_due(struct fsm *f, int64_t wall_now_ns);
+struct fsm_first_token {
+	uint64_t made;			/* index of the newest bootstrap; 0: there was none */
+	bool in_use;			/* a token has this secret, or this id */
+	bool is_first;			/* it is the token that the newest bootstrap made */
+};
+/* May this be the secret of the first token?  Of a reader. */
+enum tv_err fsm_first_token(struct fsm *reader, struct span secret, struct fsm_first_token *out);
 /* Digest over all tables and the applied index: equal on replicas that applied the same entries.  Slow: reads all. */
 enum tv_err fsm_digest(struct fsm *f, uint8_t out[32]);
 /* Counters for info: tables and their sizes, applied entries, cache. */

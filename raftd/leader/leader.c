@@ -9,6 +9,7 @@
 #include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
+#include "raftd/leader/first_token.h"
 #include "raftd/leader/leader_catalog.h"
 #include "raftd/leader/leader_coordinates.h"
 #include "raftd/leader/leader_sessions.h"
@@ -21,6 +22,7 @@ struct leader {
 	struct leader_sessions *sessions;
 	struct leader_catalog *catalog;
 	struct leader_coordinates *coordinates;
+	struct first_token *first_token;
 	ev_timer reap;
 	/* What ends by time: tombstones and lock delays, and tokens. */
 	bool looking;			/* asked for what is due */
@@ -99,9 +101,12 @@ enabled(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	l->enabling = false;
 	if (err != TV_OK || result->err != TV_OK)
 		return;				/* the next look tries again */
+	first_token_look(l->first_token);
 	if (cluster_acl_primary(&l->d->cluster) != NULL)
 		log_info("raftd", "access control holds from index %llu on; tokens come from datacenter %s, by the replication "
 		    "token that rpcd.conf names", (unsigned long long)p->index, cluster_acl_primary(&l->d->cluster));
+	else if (l->d->conf.acl_initial_management != NULL)
+		log_info("raftd", "access control holds from index %llu on", (unsigned long long)p->index);
 	else
 		log_info("raftd", "access control holds from index %llu on; make the first token with \"clusterctl acl bootstrap\"",
 		    (unsigned long long)p->index);
@@ -150,6 +155,7 @@ on_reap(struct ev_loop *loop, ev_timer *w, int revents)
 	look(w->data);
 	guard_nodes(w->data);
 	enable_acl(w->data);
+	first_token_look(((struct leader *)w->data)->first_token);
 }
 
 static void
@@ -164,6 +170,7 @@ start(struct leader *l)
 	look(l);				/* another leader may have left some */
 	guard_nodes(l);
 	enable_acl(l);
+	first_token_start(l->first_token);
 	gossip_announce(l->d->gossip);
 }
 
@@ -175,6 +182,7 @@ stop(struct leader *l)
 	leader_sessions_stop(l->sessions);
 	leader_catalog_stop(l->catalog);
 	leader_coordinates_stop(l->coordinates);
+	first_token_stop(l->first_token);
 	ev_timer_stop(l->d->loop, &l->reap);
 	gossip_calm(l->d->gossip);
 }
@@ -304,9 +312,11 @@ leader_new(struct raftd *d)
 	l->sessions = leader_sessions_new(d);
 	l->catalog = leader_catalog_new(d);
 	l->coordinates = leader_coordinates_new(d);
+	l->first_token = first_token_new(d);
 	ev_timer_init(&l->reap, on_reap, 0.0, mono_seconds(d->conf.reap_interval));
 	l->reap.data = l;
-	if (l->sessions == NULL || l->catalog == NULL || l->coordinates == NULL) {
+	if (l->sessions == NULL || l->catalog == NULL || l->coordinates == NULL ||
+	    l->first_token == NULL) {
 		leader_free(l);
 		return NULL;
 	}
@@ -322,5 +332,6 @@ leader_free(struct leader *l)
 	leader_sessions_free(l->sessions);
 	leader_catalog_free(l->catalog);
 	leader_coordinates_free(l->coordinates);
+	first_token_free(l->first_token);
 	free(l);
 }

@@ -5,7 +5,8 @@
  *
  * A second bootstrap token is only given to an operator of the leader's host, who writes the index of the first one,
  * which a refusal names, into RESET_FILE in the data folder of raftd.  It is read in a thread, and goes when it has
- * served.  Whatever the asker sent as arguments is dropped: rpcd has no say in this.
+ * served.  Of the asker's arguments only the secret counts, which the token is to have: that nobody else has it is looked at
+ * in a thread of the state.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +17,13 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/uuid.h"
 #include "common/proc/jobs.h"
 #include "common/record/records.h"
 #include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/serve/op.h"
 #include "raftd/serve/op_login.h"
@@ -28,8 +31,11 @@
 #define RESET_FILE "acl-bootstrap-reset"
 #define RESET_BYTES_MAX 32
 
-struct reset {
+struct reset {				/* a bootstrap under way */
 	struct request *q;
+	char secret[UUID_CHARS + 1];	/* that was asked for; "": none */
+	struct fsm_first_token found;
+	enum tv_err err;		/* of looking for it */
 	char path[512];
 	uint64_t index;			/* found there; 0: nothing */
 	int error;			/* why it could not be read; 0: there is none, or it was */
@@ -101,13 +107,22 @@ on_bootstrapped(struct proposal *p, enum tv_err err, const struct fsm_result *re
 }
 
 static void
-propose(struct request *q, uint64_t index)
+reset_free(struct reset *r)
 {
-	struct acl_bootstrap ask = { .Reset = index };
+	explicit_bzero(r, sizeof(*r));
+	free(r);
+}
+
+static void
+propose(const struct reset *r)
+{
+	struct request *q = r->q;
+	struct acl_bootstrap ask = { .Reset = r->index, .Token = { .SecretID = span_str(r->secret) } };
 	struct buf args = BUF_INIT(4096);
 	struct span text = SPAN_NONE;
 	enum tv_err err;
 
+	args.secret = true;
 	schema_pack(&acl_bootstrap_schema, &ask, &args);
 	q->write.done = on_bootstrapped;
 	err = propose_args(q->d, &q->write, OP_ACL_BOOTSTRAP, buf_span(&args), request_arena(q), &text);
@@ -117,26 +132,84 @@ propose(struct request *q, uint64_t index)
 }
 
 static void
+look(struct fsm *reader, void *ctx)
+{
+	struct reset *r = ctx;
+
+	r->err = fsm_first_token(reader, span_str(r->secret), &r->found);
+}
+
+/* That of the token whose place the new one takes may stay what it was. */
+static void
+looked(void *ctx)
+{
+	struct reset *r = ctx;
+
+	if (r->err != TV_OK)
+		op_write_failed(r->q, r->err, SPAN_NONE);
+	else if (r->found.in_use && !r->found.is_first)
+		request_failf(r->q, TV_EINVAL, "Invalid Token: SecretID is already in use");
+	else
+		propose(r);
+	reset_free(r);
+}
+
+static void
+given_up(void *ctx)
+{
+	struct reset *r = ctx;
+
+	op_not_leader(r->q);
+	reset_free(r);
+}
+
+static void
 reset_done(void *ctx)
 {
 	struct reset *r = ctx;
+	enum tv_err err;
 
 	if (r->error != 0)
 		log_warn("raftd", "%s cannot be read: %s", r->path, strerror(r->error));
 	else if (r->malformed)
 		log_warn("raftd", "%s does not hold the reset index that the refusal of a bootstrap names, and nothing else", r->path);
-	if (r->q->d->stopping)
-		op_not_leader(r->q);
-	else
-		propose(r->q, r->index);
-	free(r);
+	if (r->q->d->stopping) {
+		given_up(r);
+	} else if (r->secret[0] == '\0') {
+		propose(r);
+		reset_free(r);
+	} else if ((err = statethread_call_or(r->q->d->state, look, looked, given_up, r)) != TV_OK) {
+		op_write_failed(r->q, err, SPAN_NONE);
+		reset_free(r);
+	}
+}
+
+/* The secret that is asked for; "": none.  False: it is malformed. */
+static bool
+read_secret(struct span args, char out[UUID_CHARS + 1])
+{
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct rd in = rd_span_over(args);
+	struct acl_bootstrap ask = { .Reset = 0 };
+	bool good = schema_unpack(&acl_bootstrap_schema, &in, &a, &ask) == TV_OK;
+
+	out[0] = '\0';
+	if (good && ask.Token.SecretID.len > 0)
+		good = uuid_parse(ask.Token.SecretID, NULL) && span_copy(ask.Token.SecretID, out, UUID_CHARS + 1);
+	arena_done(&a);
+	return good;
 }
 
 static void
-bootstrap(struct request *q)
+bootstrap(struct request *q, struct span args)
 {
 	struct reset *r = calloc(1, sizeof(*r));
 
+	if (r != NULL && !read_secret(args, r->secret)) {
+		request_failf(q, TV_EINVAL, "Invalid Token: SecretID is not a valid UUID");
+		reset_free(r);
+		return;
+	}
 	if (r != NULL) {
 		r->q = q;
 		reset_path(q->d, r->path);
@@ -173,7 +246,7 @@ op_acl(struct request *q, struct span args)
 	else if (first && cluster_acl_primary(&q->d->cluster) != NULL)
 		refuse_bootstrap(q, cluster_acl_primary(&q->d->cluster));
 	else if (first)
-		bootstrap(q);
+		bootstrap(q, args);
 	else
 		return q->op->code == OP_ACL_METHOD_SET && op_method(q, args);
 	return true;

@@ -3,6 +3,7 @@
  * say that it does not.  Tokens are in api_acl_token.c, policies and roles in api_acl_policy.c, auth methods and
  * logins in api_acl_auth.c.  Source: http-api, section 10.
  */
+#include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "common/record/schema_json.h"
@@ -115,10 +116,22 @@ finish_bootstrap(struct request *r, const struct op_reply *reply)
 	buf_done(&one);
 }
 
+RECORD_LOCAL(bootstrap_body, (STR, BootstrapSecret))
+
+/* The secret that the token is to have; without one, and else, the leader knows what goes in. */
 static void
 run_bootstrap(struct request *r)
 {
-	api_ask(r, &(struct acl_bootstrap){ .Reset = 0 });	/* the leader knows what goes in */
+	struct bootstrap_body body = { .BootstrapSecret = SPAN_NONE };
+
+	if (!api_decode(r, &bootstrap_body_schema, 0, true, &body))
+		return;
+	if (body.BootstrapSecret.len > 0 && !uuid_parse(body.BootstrapSecret, NULL))
+		answer_text(r, 400, "Bad request: BootstrapSecret is not a valid UUID");
+	else if (span_starts(body.BootstrapSecret, span_str(UUID_RESERVED)))
+		answer_text(r, 400, "Bad request: UUIDs with the prefix \"" UUID_RESERVED "\" are reserved");
+	else
+		api_ask(r, &(struct acl_bootstrap){ .Token = { .SecretID = body.BootstrapSecret } });
 }
 
 /* -- rules of the old syntax -- */

@@ -72,12 +72,24 @@ START_TEST(bootstrapping)
 
 	asked(OP_ACL_BOOTSTRAP, &q);
 	ck_assert_uint_eq(q.Reset, 0);
+	ck_assert_uint_eq(q.Token.SecretID.len, 0);
 	reply_record(&acl_token_schema, &t);
 	fake_answered(r, 200, "{\"ID\":\"" ID2 "\",\"AccessorID\":\"" ID1 "\",\"SecretID\":\"" ID2 "\"," SHOWN_END);
 	fake_end(r);
 	r = fake_begin("PUT", "/v1/acl/bootstrap", "", NULL);
 	reply(TV_EPERM, "Permission denied: ACL bootstrap no longer allowed (reset index: 9)");
 	fake_answered(r, 403, "Permission denied: ACL bootstrap no longer allowed (reset index: 9)");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/acl/bootstrap", "{\"BootstrapSecret\":\"" ID2 "\"}", NULL);
+	asked(OP_ACL_BOOTSTRAP, &q);
+	span_is(q.Token.SecretID, ID2);
+	reply_record(&acl_token_schema, &t);
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/acl/bootstrap", "{\"BootstrapSecret\":\"secret\"}", NULL);
+	fake_answered(r, 400, "Bad request: BootstrapSecret is not a valid UUID");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/acl/bootstrap", "{\"BootstrapSecret\":", NULL);
+	ck_assert_uint_eq(r->answer.status, 400);
 	fake_end(r);
 }
 END_TEST

@@ -195,6 +195,19 @@ START_TEST(bootstrap)
 	ck_assert_ptr_nonnull(strstr(err_text, "\n  echo 33 > "));
 	ck_assert_ptr_nonnull(strstr(err_text, "/raftd/acl-bootstrap-reset\n"));
 	ck_assert_int_eq(access(path, F_OK), -1);
+	/* With a secret of the caller's own. */
+	answers(0, "PUT /v1/acl/bootstrap", 200, FIRST);
+	snprintf(words, sizeof(words), "acl bootstrap %s", file("chosen", SECRET "\n", 0600));
+	ck_assert_int_eq(call(words), 0);
+	ck_assert_str_eq(fake.asked, "PUT /v1/acl/bootstrap {\"BootstrapSecret\":\"" SECRET "\"}\n");
+	ck_assert_ptr_null(strstr(err_text, "older version"));
+	give_input(ID_B "\n");
+	ck_assert_int_eq(call("acl bootstrap -"), 0);
+	ck_assert_str_eq(fake.asked, "PUT /v1/acl/bootstrap {\"BootstrapSecret\":\"" ID_B "\"}\n");
+	ck_assert_ptr_nonnull(strstr(err_text, "it is not the one that was given"));
+	snprintf(words, sizeof(words), "acl bootstrap %s", file("open", SECRET "\n", 0644));
+	ck_assert_int_eq(call(words), 1);
+	ck_assert_str_eq(fake.asked, "");
 }
 END_TEST
 
@@ -446,7 +459,7 @@ begin(void)
 static void
 end(void)
 {
-	static const char *const names[] = { "env", "t", "bad", "input", "first", "jwt", "old" };
+	static const char *const names[] = { "env", "t", "bad", "input", "first", "jwt", "old", "chosen", "open" };
 	char path[128];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -279,6 +279,42 @@ START_TEST(bootstrapping)
 }
 END_TEST
 
+/* A secret that the operator chose; what is in use by another token is seen before, by fsm_first_token(). */
+START_TEST(bootstrapping_with_a_secret)
+{
+	struct acl_bootstrap q = { .Token = { .SecretID = span_str("no"), .Description = span_str("Initial") } };
+	struct acl_token t = { .AccessorID = SPAN_NONE };
+	struct fsm_first_token found;
+	struct fsm_result res;
+
+	kit_refused(&k, OP_ACL_BOOTSTRAP, &q, "Invalid Token: SecretID is not a valid UUID");
+	q.Token.SecretID = span_str("00000000-0000-0000-0000-000000000007");
+	kit_refused(&k, OP_ACL_BOOTSTRAP, &q, "Invalid Token: SecretID is not a valid UUID");
+	ck_assert_int_eq(fsm_first_token(k.f, span_str(U1), &found), TV_OK);
+	ck_assert(found.made == 0 && !found.in_use && !found.is_first);
+	q.Token.SecretID = span_str(U1);
+	res = kit_apply(&k, OP_ACL_BOOTSTRAP, &q);
+	answered(&res, &acl_token_schema, &t);
+	ck_assert_str_eq(str(t.SecretID), U1);
+	ck_assert_str_eq(str(t.Description), "Initial");
+	ck_assert_uint_eq(resolved(span_str(U1), TV_OK).policy_count, 1);
+	ck_assert_int_eq(fsm_first_token(k.f, span_str(U1), &found), TV_OK);
+	ck_assert(found.made == t.CreateIndex && found.in_use && found.is_first);
+	ck_assert_int_eq(fsm_first_token(k.f, t.AccessorID, &found), TV_OK);
+	ck_assert(found.in_use && found.is_first);
+	ck_assert_int_eq(fsm_first_token(k.f, span_str(U2), &found), TV_OK);
+	ck_assert(found.made == t.CreateIndex && !found.in_use);
+	/* The one that a reset replaces may keep its secret. */
+	q.Reset = found.made;
+	res = kit_apply(&k, OP_ACL_BOOTSTRAP, &q);
+	answered(&res, &acl_token_schema, &t);
+	ck_assert_uint_eq(resolved(span_str(U1), TV_OK).policy_count, 1);
+	(void)token("{\"SecretID\":\"" U2 "\"}");
+	ck_assert_int_eq(fsm_first_token(k.f, span_str(U2), &found), TV_OK);
+	ck_assert(found.in_use && !found.is_first);
+}
+END_TEST
+
 /* -- tokens -- */
 
 START_TEST(tokens)
@@ -846,7 +882,7 @@ START_TEST(not_ours_to_say)
 	struct acl_token_set q = { .Token = { .Expires = 5, .Hash = span_str("x"), .CreateTime = span_str("x"), .CreateIndex = 9 },
 	    .Source = span_str("x"), .Now = 7 };
 	struct fsm_result res = kit_apply(&k, OP_ACL_TOKEN_SET, &q);
-	struct acl_bootstrap b = { .Token = { .SecretID = span_str(U1) } };
+	struct acl_bootstrap b = { .Token = { .AccessorID = span_str(U1), .Local = true, .CreateTime = span_str("x") } };
 	struct acl_token t = { .AccessorID = SPAN_NONE };
 
 	answered(&res, &acl_token_schema, &t);
@@ -856,7 +892,8 @@ START_TEST(not_ours_to_say)
 	ck_assert_uint_eq(t.CreateIndex, t.ModifyIndex);
 	res = kit_apply(&k, OP_ACL_BOOTSTRAP, &b);
 	answered(&res, &acl_token_schema, &t);
-	ck_assert(!span_eqs(t.SecretID, U1));
+	ck_assert(!span_eqs(t.AccessorID, U1) && !t.Local);
+	ck_assert_str_eq(str(t.CreateTime), "1970-01-12T13:46:40Z");
 }
 END_TEST
 
@@ -951,7 +988,7 @@ END_TEST
 int
 main(void)
 {
-	const TTest *const tests[] = { on, bootstrapping, tokens, given_ids, own_token, expiration, expiry_storm, cloning, linked, too_much,
+	const TTest *const tests[] = { on, bootstrapping, bootstrapping_with_a_secret, tokens, given_ids, own_token, expiration, expiry_storm, cloning, linked, too_much,
 	    identities, policies, roles, translated, waiting, resolving, reading_beside, resolving_bounded, over_a_restart, over_a_snapshot,
 	    not_ours_to_say, sound_records, own_records_are_sound };
 	const TTest *const tests_off[] = { off, deterministic, times };

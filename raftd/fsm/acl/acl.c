@@ -230,6 +230,7 @@ static enum tv_err
 bootstrap_prepare(struct prepare *p, void *rec)
 {
 	struct acl_bootstrap *q = rec;
+	struct span secret = q->Token.SecretID, what = q->Token.Description;	/* that the leader was given */
 	struct acl_link *link = arena_array(p->a, 1, sizeof(*link));
 	enum tv_err err = acl_prepares(p);
 
@@ -237,10 +238,13 @@ bootstrap_prepare(struct prepare *p, void *rec)
 		return err;
 	if (link == NULL)
 		return prepare_fail(p, "out of memory");
+	if (secret.len > 0 && (!uuid_parse(secret, NULL) || span_starts(secret, span_str(ACL_RESERVED))))
+		return prepare_fail(p, "Invalid Token: SecretID is not a valid UUID");
 	link->ID = span_str(ACL_MANAGEMENT_ID);
-	q->Token = (struct acl_token){ .AccessorID = span_str(p->uuid), .SecretID = acl_new_secret(p->a),
-	    .Description = span_str("Bootstrap Token (Global Management)"), .Policies = { .v = link, .n = 1, .set = true },
-	    .CreateTime = acl_time(p->a, p->now) };
+	q->Token = (struct acl_token){ .AccessorID = span_str(p->uuid),
+	    .SecretID = secret.len > 0 ? secret : acl_new_secret(p->a),
+	    .Description = what.len > 0 ? what : span_str("Bootstrap Token (Global Management)"),
+	    .Policies = { .v = link, .n = 1, .set = true }, .CreateTime = acl_time(p->a, p->now) };
 	q->Now = p->now;
 	return q->Token.SecretID.len == 0 ? prepare_fail(p, "out of memory") : TV_OK;
 }
@@ -277,6 +281,23 @@ bootstrap_apply(struct apply *p, const void *rec)
 	acl_token_put(p, &st, &t, NULL);
 	acl_token_answer(p, &t);
 	acl_forget(p->f);
+}
+
+enum tv_err
+fsm_first_token(struct fsm *reader, struct span secret, struct fsm_first_token *out)
+{
+	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
+	struct acl_state st;
+	struct acl_token t;
+
+	*out = (struct fsm_first_token){ .made = 0 };
+	if (acl_load(reader, &a, &st)) {
+		out->made = st.Bootstrap;
+		out->in_use = acl_token_of_secret(reader, &st, secret, &a, &t) || acl_token_find(reader, secret, &a, &t);
+		out->is_first = out->in_use && span_eq(t.AccessorID, st.First);
+	}
+	arena_done(&a);
+	return fsm_read_err(reader);
 }
 
 /* -- reads -- */

@@ -4,9 +4,10 @@
 
 #include <sodium.h>
 
+#include "common/base/uuid.h"
 #include "raftd/fsm/fsm_int.h"
 
-#define ACL_RESERVED "00000000-0000-0000-0000-"
+#define ACL_RESERVED UUID_RESERVED
 #define ACL_MANAGEMENT_ID ACL_RESERVED "000000000001"
 #define ACL_ANONYMOUS_ID ACL_RESERVED "000000000002"
 #define ACL_ANONYMOUS_SECRET "anonymous"
