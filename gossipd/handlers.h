@@ -9,7 +9,7 @@ struct handlers *handlers_new(struct engine *e, int fd);
 /* Tells those that watch. */
 void handlers_event(struct handlers *h, enum gossip_pool pool, const struct swim_event *ev);
 /* A join with origin JOIN_CLIENT came to its end. */
-void handlers_joined(struct handlers *h, const struct swim_join *j);
+void handlers_joined(struct handlers *h, enum gossip_pool pool, const struct swim_join *j);
 /* Those who asked to watch before joiner_settled() are answered now. */
 void handlers_settled(struct handlers *h);
 /* Tells those who asked for events; the newest are kept for those who ask later. */

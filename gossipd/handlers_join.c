@@ -41,15 +41,17 @@ answer_join(struct client *c, uint64_t id, enum tv_err err, const char *text, un
 
 /* Why nobody could be contacted, with a remedy where there is one. */
 static void
-join_error(const struct engine *e, enum tv_err err, char *text, size_t cap)
+join_error(const struct engine *e, enum gossip_pool pool, const struct swim_join *j, char *text, size_t cap)
 {
+	const struct pool_refusal *refused = pool_refused(e->pools[pool]);
+	enum tv_err err = j->error;
 	char id[KEY_ID_TEXT_BYTES] = "none";
 
 	if (kring_ring(e->keys)->count > 0)
 		key_id_text(seal_key_at(kring_ring(e->keys), 0), id);
 	if (err == TV_EPERM)
-		snprintf(text, cap, "the join was refused on one side (see the log: another datacenter, or another "
-		    "key?)");
+		snprintf(text, cap, "the join was refused: %s",
+		    gaddr_eq(&refused->from, &j->error_addr) ? refused->why : "see the log");
 	else if (err == TV_EINVAL)
 		snprintf(text, cap, "the sandbox denies that port: add it to peer_ports in gossipd.conf");
 	else if (err == TV_EAUTH)
@@ -71,10 +73,10 @@ name_taken(const struct engine *e, const struct gaddr *rival, char *text, size_t
 }
 
 void
-handlers_joined(struct handlers *h, const struct swim_join *j)
+handlers_joined(struct handlers *h, enum gossip_pool pool, const struct swim_join *j)
 {
 	struct pending *p = handlers_unpend(h, NULL, j->token);
-	char addr[NET_TEXT_BYTES], why[JOIN_TEXT], text[JOIN_TEXT + NET_TEXT_BYTES];
+	char addr[NET_TEXT_BYTES], why[JOIN_TEXT + 32], text[JOIN_TEXT + 64 + NET_TEXT_BYTES];
 
 	if (p == NULL)
 		return;			/* the asker went away */
@@ -84,7 +86,7 @@ handlers_joined(struct handlers *h, const struct swim_join *j)
 	} else if (j->contacted > 0) {
 		answer_join(p->client, p->frame_id, TV_OK, "", j->contacted);
 	} else {
-		join_error(h->e, j->error, why, sizeof(why));
+		join_error(h->e, pool, j, why, sizeof(why));
 		snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), why);
 		answer_join(p->client, p->frame_id, TV_EUNREACH, text, 0);
 	}

@@ -12,6 +12,7 @@
 #include "common/proc/sandbox.h"
 #include "common/record/mpack.h"
 #include "gossipd/info.h"
+#include "gossipd/net.h"
 #include "gossipd/resolver.h"
 
 struct line {
@@ -34,7 +35,27 @@ put_lines(struct buf *b, const struct line *lines, size_t count)
 #define COUNT(lines_) (sizeof(lines_) / sizeof((lines_)[0]))
 
 static void
-put_pool(struct buf *b, const struct pool *p)
+put_text(struct buf *b, const char *name, const char *text)
+{
+	mpw_cstr(b, name);
+	mpw_cstr(b, text);
+}
+
+/* Why a node is alone that asks others; "": it is not, or nobody has refused it for a while. */
+static void
+put_refusal(struct buf *b, const struct engine *e, const struct pool *p)
+{
+	struct mono lasts = mono_add(mono_mul(e->cluster->retry_interval, 2), MONO_S(10));
+	const struct pool_refusal *r = pool_refused(p);
+	char text[LOG_REFUSAL_BYTES + NET_TEXT_BYTES + 2] = "", addr[NET_TEXT_BYTES];
+
+	if (r->at.ns != 0 && engine_is_alone(e, pool_kind(p)) && mono_before(clock_mono(), mono_add(r->at, lasts)))
+		snprintf(text, sizeof(text), "%s: %s", net_text(&r->from, addr), r->why);
+	put_text(b, "refused", text);
+}
+
+static void
+put_pool(struct buf *b, const struct engine *e, const struct pool *p)
 {
 	struct swim_stats s;
 
@@ -48,9 +69,9 @@ put_pool(struct buf *b, const struct pool *p)
 	};
 
 	mpw_cstr(b, pool_kind(p) == POOL_LAN ? "serf_lan" : "serf_wan");
-	mpw_map(b, COUNT(lines) + 1);
-	mpw_cstr(b, "encrypted");
-	mpw_cstr(b, pool_encrypted(p) ? "true" : "false");
+	mpw_map(b, COUNT(lines) + 2);
+	put_text(b, "encrypted", pool_encrypted(p) ? "true" : "false");
+	put_refusal(b, e, p);
 	put_lines(b, lines, COUNT(lines));
 }
 
@@ -164,13 +185,6 @@ put_process(struct buf *b, const struct engine *e)
 	put_lines(b, lines, COUNT(lines));
 }
 
-static void
-put_text(struct buf *b, const char *name, const char *text)
-{
-	mpw_cstr(b, name);
-	mpw_cstr(b, text);
-}
-
 /* What is dialled by name, and was looked up. */
 static void
 put_names(struct buf *b, const struct engine *e)
@@ -220,7 +234,7 @@ info_write(const struct engine *e, struct buf *b)
 	put_names(b, e);
 	for (int i = 0; i < ENGINE_POOLS; i++)
 		if (e->pools[i] != NULL) {
-			put_pool(b, e->pools[i]);
+			put_pool(b, e, e->pools[i]);
 			put_events(b, e->pools[i]);
 		}
 }

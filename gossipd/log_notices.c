@@ -128,13 +128,28 @@ log_self_conflict(const struct swim_notice *n, const char *name)
 	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs), spelled(n, other));
 }
 
+const char *
+log_refusal(const struct swim_notice *n, char *text, size_t cap)
+{
+	char name[NAME_TEXT_BYTES], theirs[NAME_TEXT_BYTES], ours[NAME_TEXT_BYTES];
+
+	(void)log_safe(n->name, name, sizeof(name));
+	if (n->other.len > 0)
+		snprintf(text, cap, "%s: %s is in datacenter \"%s\", this node in \"%s\" (datacenter in cluster.conf)",
+		    n->text, name, log_safe(n->other, theirs, sizeof(theirs)), log_safe(n->dc, ours, sizeof(ours)));
+	else
+		snprintf(text, cap, "%s%s%s", n->text, name[0] != '\0' ? ": " : "", name);
+	return text;
+}
+
 static void
 log_refused(const struct swim_notice *n, const char *name)
 {
-	char text[NET_TEXT_BYTES];
+	char addr[NET_TEXT_BYTES], text[LOG_REFUSAL_BYTES];
 
-	log_warn("memberlist", "Exchange with %s refused: %s%s%s", net_text(&n->addr, text), n->text,
-	    name[0] != '\0' ? ": " : "", name);
+	(void)name;
+	log_warn("memberlist", "Exchange with %s refused: %s", net_text(&n->addr, addr),
+	    log_refusal(n, text, sizeof(text)));
 }
 
 static void

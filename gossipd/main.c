@@ -158,7 +158,7 @@ on_join(void *ctx, struct pool *p, const struct swim_join *j)
 	struct engine *e = ctx;
 
 	if (JOIN_ORIGIN(j->token) == JOIN_CLIENT)
-		handlers_joined(e->handlers, j);
+		handlers_joined(e->handlers, pool_kind(p), j);
 	else
 		joiner_joined(e->joiner, pool_kind(p), j);
 }

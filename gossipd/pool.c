@@ -11,7 +11,6 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/source.h"
-#include "gossipd/log_notices.h"
 #include "gossipd/pool.h"
 
 #define QUERY_BYTES_MAX (4u << 20)	/* heard with one message: one of at most 64 KiB, as a rule */
@@ -28,6 +27,7 @@ struct pool {
 	ev_timer tick, flush;
 	struct mono armed;		/* when `tick` fires */
 	struct log_limits limits;
+	struct pool_refusal refused;	/* the last exchange that we began, and either side refused */
 };
 
 /* -- output ----------------------------------------------------------------------- */
@@ -84,6 +84,17 @@ remember_clocks(struct pool *p)
 }
 
 static void
+take_notice(struct pool *p, const struct swim_notice *n)
+{
+	log_notice(&p->limits, n);
+	if (n->type != SWIM_NOTICE_REFUSED || n->number == 0)
+		return;
+	p->refused.at = clock_mono();
+	p->refused.from = n->addr;
+	(void)log_refusal(n, p->refused.why, sizeof(p->refused.why));
+}
+
+static void
 carry_out(struct pool *p, const struct swim_output *out)
 {
 	for (size_t i = 0; i < out->send_count; i++)
@@ -91,7 +102,7 @@ carry_out(struct pool *p, const struct swim_output *out)
 	for (size_t i = 0; i < out->stream_count; i++)
 		streams_dial(p->streams, &out->streams[i]);
 	for (size_t i = 0; i < out->notice_count; i++)
-		log_notice(&p->limits, &out->notices[i]);
+		take_notice(p, &out->notices[i]);
 	for (size_t i = 0; i < out->event_count; i++) {
 		log_event(&out->events[i]);
 		remember(p, &out->events[i]);
@@ -503,6 +514,12 @@ uint64_t
 pool_snapshot_errors(const struct pool *p)
 {
 	return p->snapshot != NULL ? snapshot_errors(p->snapshot) : 0;
+}
+
+const struct pool_refusal *
+pool_refused(const struct pool *p)
+{
+	return &p->refused;
 }
 
 bool

@@ -10,6 +10,7 @@
 
 #include <ev.h>
 
+#include "gossipd/log_notices.h"
 #include "gossipd/opts.h"
 #include "gossipd/snapshot.h"
 #include "gossipd/streams.h"
@@ -47,6 +48,12 @@ struct pool_conf {
 	void (*on_conflict_lost)(void *ctx, struct pool *p, struct span name, bool copy);
 };
 
+struct pool_refusal {
+	struct mono at;
+	struct gaddr from;		/* whom we asked */
+	char why[LOG_REFUSAL_BYTES];	/* printable */
+};
+
 /* NULL with a log line.  *found: who was there before the last stop; the caller frees it. */
 struct pool *pool_new(const struct pool_conf *conf, struct snapshot_found *found);
 /* Closes without leaving. */
@@ -65,6 +72,8 @@ enum tv_err pool_fire(struct pool *p, struct span name, struct span payload, boo
 enum tv_err pool_query(struct pool *p, const struct swim_ask *ask);
 /* As SWIM_IN_RESPOND. */
 enum tv_err pool_respond(struct pool *p, uint64_t ltime, uint32_t id, struct span payload);
+/* The last exchange that this node began and either side refused; at.ns == 0: none.  Borrowed. */
+const struct pool_refusal *pool_refused(const struct pool *p);
 bool pool_encrypted(const struct pool *p);
 /* Is this where a member is, one that did not leave?  Walks through all members. */
 bool pool_has_member_at(const struct pool *p, const struct gaddr *addr);

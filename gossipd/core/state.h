@@ -333,6 +333,8 @@ void swim_forget(struct swim *s, struct node *n);
 void swim_drop_if_unused(struct swim *s, struct node *n);
 /* A name that may enter the table: 1..255 bytes, no control characters. */
 bool swim_name_ok(struct span name);
+/* The member's `dc` tag, borrowed from meta; SPAN_NONE: it has none. */
+struct span swim_dc(struct span meta);
 /* The member's `dc` tag is absent or ours. */
 bool swim_dc_ok(const struct swim *s, struct span meta);
 

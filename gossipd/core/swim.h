@@ -257,7 +257,8 @@ enum swim_notice_type {
 	/* In these two and the three NAME_ ones below, other: how other_addr spells the name; empty: the same. */
 	SWIM_NOTICE_CONFLICT,		/* name: claimed by addr and other_addr */
 	SWIM_NOTICE_SELF_CONFLICT,	/* our own name is claimed by other_addr */
-	SWIM_NOTICE_REFUSED,		/* addr: exchange refused; text: why */
+	SWIM_NOTICE_REFUSED,		/* addr: exchange refused; text: why; number: 1 when we dialled; other, dc: the
+					 * datacenter of the member of this name, and ours, where that is why */
 	SWIM_NOTICE_EXCHANGE_FAILED,	/* addr, error: periodic exchange or reconnect failed */
 	SWIM_NOTICE_FULL,		/* name: refused, members_max records are held */
 	SWIM_NOTICE_STALL,		/* number: ms for which nothing was fed */
@@ -274,7 +275,7 @@ enum swim_notice_type {
 
 struct swim_notice {
 	enum swim_notice_type type;
-	struct span name, other;
+	struct span name, other, dc;
 	struct gaddr addr, other_addr;
 	uint64_t number, number2;
 	enum tv_err error;

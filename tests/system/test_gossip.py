@@ -124,7 +124,10 @@ def keys():
         for n in nodes:
             assert set(statuses(n)) == {"g1", "g2"}
         agree(nodes)
-        assert "another datacenter" in far.log("gossipd") or "another datacenter" in nodes[0].log("gossipd")
+        for n, other, theirs, ours in ((far, "g1", "dc1", "dc9"), (nodes[0], "far", "dc9", "dc1")):
+            assert '%s is in datacenter "%s", this node in "%s"' % (other, theirs, ours) in n.log("gossipd"), n.name
+        assert 'g1 is in datacenter "dc1", this node in "dc9"' in ask(far, MSG.INFO, [])["serf_lan"]["refused"]
+        assert ask(nodes[0], MSG.INFO, [])["serf_lan"]["refused"] == ""         # it is not alone
         # A datagram in clear is counted and dropped.
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         s.sendto(bytes([0]) + b"\x82\xa4Node\xa2g1\xa5SeqNo\x01", (nodes[0].addr, 8301))

@@ -121,6 +121,9 @@ START_TEST(exchange_with_another_datacenter)
 	nodes[1].meta = buf_span(&b);
 	ck_assert_int_eq(one_exchange(&o, true, nodes, 2), TV_EPERM);
 	ck_assert_int_eq(one_status(&o, "a"), MEMBER_NONE);
+	ck_assert_uint_eq(o.out->notice_count, 1);
+	ck_assert(span_eqs(o.out->notices[0].name, "b") && span_eqs(o.out->notices[0].other, "dc2"));
+	ck_assert(span_eqs(o.out->notices[0].dc, "dc1") && o.out->notices[0].number == 0);
 	buf_done(&b);
 }
 END_TEST

@@ -34,18 +34,24 @@ swim_name_ok(struct span name)
 	return true;
 }
 
-bool
-swim_dc_ok(const struct swim *s, struct span meta)
+struct span
+swim_dc(struct span meta)
 {
 	struct serf_tags it = serf_meta_tags(meta);
 	struct span name, value;
 
-	if (s->opt.dc.len == 0)
-		return true;
 	while (serf_tags_next(&it, &name, &value) == TV_OK)
 		if (span_eqs(name, "dc"))
-			return span_eq_nocase(value, s->opt.dc);
-	return true;
+			return value;
+	return SPAN_NONE;
+}
+
+bool
+swim_dc_ok(const struct swim *s, struct span meta)
+{
+	struct span dc = swim_dc(meta);
+
+	return s->opt.dc.len == 0 || dc.p == NULL || span_eq_nocase(dc, s->opt.dc);
 }
 
 /* Into the scratch buffer. */

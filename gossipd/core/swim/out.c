@@ -242,5 +242,6 @@ out_notice(struct swim *s, const struct swim_notice *n)
 	*at = *n;
 	at->name = arena_copy(&s->out.arena, n->name);
 	at->other = arena_copy(&s->out.arena, n->other);
+	at->dc = arena_copy(&s->out.arena, n->dc);
 	s->out.view.notice_count++;
 }

@@ -185,30 +185,31 @@ versions_fit(const struct versions *v)
 	return v->pcur_min >= v->pmin && v->pcur_max <= v->pmax && v->dcur_min >= v->dmin && v->dcur_max <= v->dmax;
 }
 
-/* Why the state cannot be merged, or NULL. */
+/* Why the state cannot be merged, or NULL.  *foreign: a member of another datacenter; without a name: none. */
 static const char *
-refusal(struct swim *s, const struct stream_message *m)
+refusal(struct swim *s, const struct stream_message *m, struct wire_node *foreign)
 {
 	struct versions v = { .pmax = UINT8_MAX, .dmax = UINT8_MAX, .pcur_min = UINT8_MAX, .dcur_min = UINT8_MAX };
 	struct wire_node_iter it = wire_nodes(m->nodes, m->header.nodes);
 	struct wire_node n;
 	uint8_t vsn[WIRE_VSN_BYTES];
 	enum tv_err err;
-	bool foreign = false;
 
+	*foreign = (struct wire_node){ .state = WIRE_STATE_ALIVE };
 	while ((err = wire_node_next(&it, &s->out.arena, &n)) != TV_EOF) {
 		if (err != TV_OK)
 			continue;	/* not a node: passed over here and when merging */
 		wire_vsn_copy(n.vsn, vsn);
 		add_versions(&v, vsn, n.state == WIRE_STATE_ALIVE && n.vsn.len >= WIRE_VSN_BYTES);
-		foreign = foreign || (n.state == WIRE_STATE_ALIVE && !swim_dc_ok(s, n.meta));
+		if (foreign->name.len == 0 && n.state == WIRE_STATE_ALIVE && !swim_dc_ok(s, n.meta))
+			*foreign = n;
 	}
 	for (uint32_t i = 0; i < s->table.order_count; i++)
 		if (told(s->table.all[i]))
 			add_versions(&v, node_vsn(s->table.all[i]), s->table.all[i]->state == NODE_ALIVE);
 	if (!versions_fit(&v))
 		return "a member speaks no common protocol version";
-	return foreign ? "it has members of another datacenter" : NULL;
+	return foreign->name.len > 0 ? "it has members of another datacenter" : NULL;
 }
 
 static void
@@ -238,14 +239,15 @@ merge_node(struct swim *s, const struct wire_node *n)
 static enum tv_err
 merge(struct swim *s, const struct gaddr *from, const struct stream_message *m, bool ignore_old)
 {
-	const char *why = refusal(s, m);
 	struct wire_node_iter it = wire_nodes(m->nodes, m->header.nodes);
 	struct wire_node n;
+	const char *why = refusal(s, m, &n);
 	enum tv_err err;
 
 	if (why != NULL) {
 		s->stats.refused_merges++;
-		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_REFUSED, .addr = *from, .text = why });
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_REFUSED, .addr = *from, .text = why,
+		    .name = n.name, .other = swim_dc(n.meta), .dc = s->opt.dc, .number = s->peer_dialled });
 		return TV_EPERM;
 	}
 	s->teller = table_hash(&s->table, span_of(from->ip, from->len));
@@ -383,7 +385,7 @@ exchange_result(struct swim *s, const struct exchange *x, const struct swim_inpu
 		return merge_answer(s, x, in->message);
 	if (in->message->type == WIRE_ERROR && wire_get_error(in->message->body, &s->out.arena, &e) == TV_OK) {
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_REFUSED, .addr = x->to, .name = e.text,
-			.text = "the peer says so" });
+			.text = "the peer says so", .number = 1 });
 		return TV_EPERM;
 	}
 	return TV_EFORMAT;
