@@ -54,6 +54,7 @@ open_psks(struct rpcd *p, char *errbuf, size_t cap)
 	p->psks = sodium_allocarray(KEYRING_KEYS_MAX, sizeof(*p->psks));
 	for (unsigned i = 0; i < ring.count && p->psks != NULL; i++)
 		cluster_link_psk(span_of(ring.keys[i].bytes, ring.lens[i]), p->psks[i].bytes);
+	p->noise.key_file = "cluster.key";
 	p->noise.psks = p->psks;
 	p->noise.psk_count = ring.count;
 	keyring_wipe(&ring);

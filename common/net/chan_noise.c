@@ -214,6 +214,16 @@ chan_key_stands(const struct chan *c)
 	return named_psk(n) < n->conf->psk_count;
 }
 
+static void
+refuse_key(struct chan *c)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "has another %s: it uses a key that is not in our ring",
+	    c->noise->conf->key_file != NULL ? c->noise->conf->key_file : "key");
+	chan_refuse(c, TV_EAUTH, text);
+}
+
 /* Responder: a handshake with the psk that the peer's preamble names and our next static key; false: refused. */
 static bool
 answer_with_next(struct chan *c)
@@ -224,7 +234,7 @@ answer_with_next(struct chan *c)
 	unsigned at = named_psk(n);
 
 	if (at == conf->psk_count) {
-		chan_refuse(c, TV_EAUTH, "uses a key that is not in our ring");
+		refuse_key(c);
 		return false;
 	}
 	noise_hs_free(n->hs);

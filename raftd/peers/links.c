@@ -219,7 +219,8 @@ links_new(struct raftd *d, const struct links_hooks *hooks)
 	l->d = d;
 	l->hooks = hooks;
 	l->refused = (struct log_limit){ .burst = 5, .period = MONO_S(60) };
-	l->noise = (struct noise_conf){ .pattern = NOISE_NNPSK0, .psks = d->keys.raft, .psk_count = d->keys.count };
+	l->noise = (struct noise_conf){ .pattern = NOISE_NNPSK0, .key_file = "server.key",
+	    .psks = d->keys.raft, .psk_count = d->keys.count };
 	if (callers_listen(l) != TV_OK) {
 		free(l);
 		return NULL;

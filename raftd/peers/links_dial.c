@@ -333,14 +333,15 @@ links_wake(struct links *l, const char *uuid)
 		dialer_wake(p->dialer);
 }
 
+/* alone: no server has been proven, so it may be this one's key that is wrong. */
 static const char *
-trouble_of(const struct dialled *p)
+trouble_of(const struct dialled *p, bool alone)
 {
 	if (p->pub.proven)
 		return NULL;
 	if (p->broke_off)
-		return "it closes the connection in the handshake, as a server with another server.key does: all "
-		    "servers need the same (the log of raftd on both sides has the reason)";
+		return alone ? "one of the two has another server.key, for it closes the connection in the handshake" :
+		    "it has another server.key, for it closes the connection in the handshake";
 	return p->complaint[0] != '\0' && mono_sub(clock_mono(), p->refused).ns < TROUBLE_LASTS.ns ? p->complaint : NULL;
 }
 
@@ -348,10 +349,13 @@ void
 links_trouble(struct links *l, struct buf *out)
 {
 	char name[128];
+	bool alone = true;
 
+	for (unsigned i = 0; i < l->count; i++)
+		alone = alone && !l->peers[i]->pub.proven;
 	for (unsigned i = 0; i < l->count; i++) {
 		const struct dialled *p = l->peers[i];
-		const char *why = trouble_of(p);
+		const char *why = trouble_of(p, alone);
 
 		if (why != NULL)
 			buf_printf(out, "%scannot be linked with %s (%s): %s", out->len > 0 ? "; " : "",
