@@ -8,6 +8,7 @@
 #include "ctl/ctl.h"
 
 #define ACL_ANONYMOUS_ACCESSOR "00000000-0000-0000-0000-000000000002"
+#define ACL_NEVER "0001-01-01T00:00:00Z"	/* a time that has not been, as Consul writes it */
 #define ACL_PATH_MAX (1u << 20)
 
 /* Things that have an ID, and some a name, in the words of the API's paths: "policy", "policies". */

@@ -244,6 +244,14 @@ print_number(const json_t *o, const char *key, const char *title)
 }
 
 static void
+print_time(json_t *o, const char *key, const char *title)
+{
+	const char *at = json_text(o, key);
+
+	acl_field(title, strcmp(at, ACL_NEVER) == 0 ? "never" : at);
+}
+
+static void
 print_replication(json_t *r)
 {
 	bool enabled = json_is_true(json_object_get(r, "Enabled"));
@@ -257,8 +265,10 @@ print_replication(json_t *r)
 	print_number(r, "ReplicatedIndex", "Policies up to:");
 	print_number(r, "ReplicatedRoleIndex", "Roles up to:");
 	print_number(r, "ReplicatedTokenIndex", "Tokens up to:");
-	acl_field("Last success:", json_text(r, "LastSuccess"));
-	acl_field("Last error:", json_text(r, "LastError"));
+	print_time(r, "LastSuccess", "Last success:");
+	print_time(r, "LastError", "Last error:");
+	if (json_text(r, "LastErrorMessage")[0] != '\0')
+		acl_field("What failed:", json_text(r, "LastErrorMessage"));
 }
 
 int

@@ -299,9 +299,10 @@ put_texts(const struct rpcd *p, struct buf *b)
 	put_text(b, "folders", daemon_folders());
 	put_text(b, "gossipd", daemon_client_state(members_daemon(p->members)));
 	put_text(b, "raftd", p->raft == NULL ? "none" : daemon_client_state(raftd_client_daemon(p->raft)));
+	put_text(b, "acl_replication_trouble", acl_replicator_trouble(p->replicator));
 	put_text(b, "collision", twin_watch_text(p->twin_watch));
 	put_text(b, "collision_remedy", twin_watch_remedy(p->twin_watch));
-	return 9;
+	return 10;
 }
 
 unsigned

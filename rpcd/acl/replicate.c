@@ -21,6 +21,8 @@
 #define AGAIN_THERE_S 0.5		/* once servers of the primary are there that were not */
 #define TELL_TIME MONO_S(30)		/* between two errors that are written to the state */
 #define LOOK_S 5.0			/* for a token, while there is none */
+#define WARN_TIME MONO_S(300)		/* between two lines that there is none */
+#define NO_TOKEN "acl.tokens.replication is not set in rpcd.conf"
 #define REPLY_BYTES_MAX (64u << 20)
 #define ARGS_BYTES_MAX (16u << 20)
 #define DELETE_MAX 4096u		/* of one comparison: then there may be more */
@@ -61,7 +63,7 @@ struct acl_replicator {
 
 	double again;			/* s */
 	bool away;			/* there was no server of the primary, as far as we looked since an error */
-	struct mono heard, succeeded, told, whole_at;	/* zero: never */
+	struct mono heard, succeeded, told, whole_at, warned;	/* zero: never */
 	bool changed;			/* this round found something */
 	char error[256];		/* of the last round that failed; "": none, or it is told */
 	struct acl_replicator_stats stats;
@@ -571,12 +573,35 @@ acl_replicator_wake(struct acl_replicator *r)
 	}
 }
 
+/* Any server may be the next leader. */
+static void
+look_for_token(struct acl_replicator *r)
+{
+	struct mono now = clock_mono();
+
+	if (r->conf.token(r->conf.ctx).len > 0 ||
+	    (r->warned.ns != 0 && mono_before(now, mono_add(r->warned, WARN_TIME))))
+		return;
+	r->warned = now;
+	log_warn("acl", NO_TOKEN ": with it the server that leads copies policies, roles and tokens of datacenter %s; "
+	    "without it its tokens are not known here", r->conf.primary);
+}
+
+const char *
+acl_replicator_trouble(const struct acl_replicator *r)
+{
+	if (r == NULL)
+		return "";
+	return r->conf.token(r->conf.ctx).len > 0 ? r->error : NO_TOKEN;
+}
+
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct acl_replicator *r = w->data;
 
 	(void)revents;
+	look_for_token(r);
 	if (r->step == STEP_PAUSE) {
 		ev_timer_stop(loop, w);
 		if (r->next == STEP_BEGIN)

@@ -45,6 +45,11 @@ struct acl_replicator_stats {
 	/* Of the last round that found a change, from hearing of it to having it written here. */
 	uint64_t round_ms;
 };
+/*
+ * Why nothing is copied now: there is no token, or the last round failed; "": nothing is known against it, or NULL.
+ * Borrowed until the next turn of the loop.
+ */
+const char *acl_replicator_trouble(const struct acl_replicator *r);
 /* Zeros for NULL. */
 void acl_replicator_stats(const struct acl_replicator *r, struct acl_replicator_stats *out);
 
