@@ -64,6 +64,7 @@ api_warn_of_token(struct request *r)
 /* -- rights --------------------------------------------------------------------- */
 
 enum { NOT_JUDGED, ALL_ALLOWED, BY_RIGHTS };	/* r->judged */
+#define UNJUDGED ": no server says what this token may do"
 
 void
 api_access_end(struct request *r)
@@ -73,6 +74,7 @@ api_access_end(struct request *r)
 	acl_rights_free(r->other_rights);
 	r->other_rights = NULL;
 	r->judged = NOT_JUDGED;
+	r->unjudged = false;
 }
 
 static bool
@@ -119,7 +121,7 @@ api_must(struct request *r, enum acl_resource resource, struct span name, enum a
 	if (api_may(r, resource, name, need))
 		return true;
 	r->api->stats.denied++;
-	answer_text(r, 403, "Permission denied");
+	answer_text(r, 403, "Permission denied%s", r->unjudged ? UNJUDGED : "");
 	return false;
 }
 
@@ -129,8 +131,11 @@ api_must_write(struct request *r, enum acl_resource resource, struct span name)
 	if (api_may(r, resource, name, ACL_WRITE))
 		return true;
 	r->api->stats.denied++;
-	answer_text(r, 403, "Permission denied: Missing %s:write on %.*s", acl_resource_name(resource), (int)name.len,
-	    (const char *)name.p);
+	if (r->unjudged)
+		answer_text(r, 403, "Permission denied" UNJUDGED);
+	else
+		answer_text(r, 403, "Permission denied: Missing %s:write on %.*s", acl_resource_name(resource),
+		    (int)name.len, (const char *)name.p);
 	return false;
 }
 
@@ -171,6 +176,7 @@ decide(struct request *r, const struct acl_answer *a)
 
 	/* Root has never less with a token that no server can judge than without one. */
 	r->is_root = r->is_root || (is_root_here(r) && a->unjudged);
+	r->unjudged = a->unjudged;
 	/* Root is told of no token that it did not show, unless servers would say the same. */
 	if (a->standing == ACL_NOT_FOUND && (!r->is_root || endpoint_access(r->endpoint) == ACCESS_OP)) {
 		r->api->stats.denied++;

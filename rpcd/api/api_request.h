@@ -84,6 +84,7 @@ struct request {
 	void (*cancel)(struct request *r);
 	struct acl_rights *rights;	/* of its token, as far as its endpoint asks for them; NULL: none */
 	uint8_t judged;			/* rpcd/api/access.c */
+	bool unjudged;			/* by no server, but acl.down_policy */
 	bool is_root;			/* root here, with no token that a server judged: has agent_master's rights */
 	struct acl_rights *other_rights;	/* of the token that api_ask_rights() was given; NULL: none are known */
 	bool other_unknown;		/* that token is none */
