@@ -139,6 +139,16 @@ client_free(struct client *c)
 	free(c);
 }
 
+void
+client_forget_token(struct client *c)
+{
+	if (c->token != NULL)
+		sodium_memzero(c->token, strlen(c->token));
+	free(c->token);
+	c->token = NULL;
+	c->token_from = NULL;
+}
+
 const char *
 client_token_from(const struct client *c)
 {
@@ -224,8 +234,9 @@ explain(const struct client *c, CURLcode rc, struct client_answer *out)
 	long sys = 0;
 
 	(void)curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &sys);
+	out->late = rc == CURLE_OPERATION_TIMEDOUT;
 	if (rc == CURLE_OPERATION_TIMEDOUT && c->deadline.ns != 0)
-		snprintf(out->error, sizeof(out->error), "no answer within the time that --timeout gives");
+		snprintf(out->error, sizeof(out->error), "no answer in time; --timeout gives more");
 	else if (c->unix_path != NULL && rc == CURLE_COULDNT_CONNECT && sys != 0)
 		snprintf(out->error, sizeof(out->error), "%s%s", strerror((int)sys),
 		    sys == EACCES ? " (root and the group triumvir may use it)" : "");

@@ -23,6 +23,8 @@ struct client;
 struct client *client_new(const char *addr, const char *token, const char *from);
 /* NULL: no token is shown. */
 const char *client_token_from(const struct client *c);
+/* From now on none is. */
+void client_forget_token(struct client *c);
 /* For one URL (http or https) that is no rpcd: paths are "", no token goes there.  Bodies are JSON. */
 struct client *client_new_url(const char *url);
 /* One more header for all requests; it replaces the one given before. */
@@ -45,6 +47,7 @@ struct client_answer {
 	bool filtered;			/* access control leaves something out: X-Consul-Results-Filtered-By-ACLs */
 	bool denies;			/* what no rule is about is denied: X-Consul-Default-ACL-Policy */
 	char reason[192];		/* X-Consul-Reason, where there is no body that says it */
+	bool late;			/* there was no whole answer in time */
 	char error[256];		/* why there was no whole answer */
 };
 

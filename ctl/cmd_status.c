@@ -9,12 +9,19 @@
 
 #include "common/conf/cluster_conf.h"
 #include "common/record/member.h"
+#include "ctl/acl.h"
 #include "ctl/collisions.h"
 #include "ctl/keyring.h"
 #include "ctl/raft.h"
 
-#define ASK_TIMEOUT_S 15		/* rpcd holds a question for half as long when it finds no server */
-#define LEADER_TIMEOUT_S 2		/* for the leader's word: without one, status says so within 3 s */
+#define LIMIT MONO_MS(2800)		/* of all questions, unless --timeout says otherwise */
+#define ASK_TIMEOUT_S 15		/* where it does */
+#define LEADER_TIMEOUT_S 2		/* for what another server has to say: a part of LIMIT is left for the rest */
+#define FENCED_REMEDY \
+	"On that server: systemctl stop raftd, move the folder raftd of its data_dir away, systemctl start raftd"
+#define OTHER_KEY "another server.key"
+#define OTHER_KEY_REMEDY \
+	"Give the server that is wrong the server.key of the others, then systemctl restart triumvir.target there"
 #define NAMES_SHOWN 4			/* of nodes, in one line */
 #define TEXT_BYTES 4096
 #define REMEDY_BYTES 1024
@@ -24,11 +31,15 @@ struct part {
 	json_t *value;
 	char *why;
 	bool refused;			/* by access control, or for want of a right */
+	bool late;			/* no answer in time */
 };
 
 struct status {
 	struct ctl *ctl;
-	struct part self, members, wan, health;
+	struct part self, members, wan, checks, health;
+	char *token_why;		/* the token is not known; root on the socket asked again without it */
+	const char *token_from;
+	bool no_copies;			/* of the primary datacenter's tokens */
 	const char *check;		/* its name */
 	json_t *lines;			/* {Check, Status, Text, Remedy} */
 	unsigned said;			/* lines of this check */
@@ -41,7 +52,7 @@ static struct part
 ask_within(struct status *s, const char *path, int timeout_s)
 {
 	struct client_answer a;
-	struct part p = { NULL, NULL, false };
+	struct part p = { NULL, NULL, false, false };
 
 	/* 429 is how health says that not all are healthy. */
 	if (client_do(ctl_client(s->ctl), "GET", path, SPAN_NONE, timeout_s, &a) || a.status == 429) {
@@ -49,6 +60,7 @@ ask_within(struct status *s, const char *path, int timeout_s)
 		p.why = p.value == NULL ? out_safe(span_str("the answer is not JSON")) : NULL;
 	} else if (a.status == 0) {
 		p.why = out_safe(span_str(a.error));
+		p.late = a.late;
 	} else {
 		for (size_t i = 0; i < a.body.len; i++)		/* one line */
 			a.body.data[i] = a.body.data[i] == '\n' ? ' ' : a.body.data[i];
@@ -72,7 +84,7 @@ part_done(struct part *p)
 {
 	json_decref(p->value);
 	free(p->why);
-	*p = (struct part){ NULL, NULL, false };
+	*p = (struct part){ NULL, NULL, false, false };
 }
 
 /* Any server knows whether there is a leader, and what it sees itself; a leader that there is judges all of them. */
@@ -81,7 +93,7 @@ ask_health(struct status *s)
 {
 	struct part leaders;
 
-	s->health = ask(s, RAFT_HEALTH "?stale");
+	s->health = ask_within(s, RAFT_HEALTH "?stale", LEADER_TIMEOUT_S);
 	if (raft_leader(s->health.value) == NULL)
 		return;
 	leaders = ask_within(s, RAFT_HEALTH, LEADER_TIMEOUT_S);
@@ -94,6 +106,24 @@ ask_health(struct status *s)
 	} else if (leaders.value == NULL) {
 		part_done(&leaders);
 	}
+}
+
+/* Root on the socket needs no token: with one that is not known it must not get less than with none. */
+static void
+ask_self(struct status *s)
+{
+	struct client *c = ctl_client(s->ctl);
+
+	s->self = ask(s, "/v1/agent/self");
+	if (s->self.value != NULL || !s->self.refused || client_socket(c) == NULL || client_token_from(c) == NULL ||
+	    strcmp(s->self.why, "ACL not found") != 0)
+		return;
+	s->token_why = s->self.why;
+	s->token_from = client_token_from(c);
+	s->self.why = NULL;
+	client_forget_token(c);
+	part_done(&s->self);
+	s->self = ask(s, "/v1/agent/self");
 }
 
 /* -- lines -- */
@@ -212,10 +242,20 @@ check_node(struct status *s)
 	};
 	const json_t *conf = json_object_get(s->self.value, "Config"), *raft = section(s, "raft");
 
+	if (s->self.value == NULL && strstr(s->self.why, "no server says") != NULL) {
+		say(s, UNKNOWN("Ask as root on rpcd.sock, who needs no server for it"), "%s refuses: %s",
+		    client_addr(ctl_client(s->ctl)), s->self.why);
+		return;
+	}
 	if (s->self.value == NULL && s->self.refused) {
 		say(s, UNKNOWN("Show a token with agent:read, with --token-file; root on rpcd.sock needs none, and "
 		    "a cluster's first token is made by clusterctl acl bootstrap"),
 		    "%s refuses: %s", client_addr(ctl_client(s->ctl)), s->self.why);
+		return;
+	}
+	if (s->self.value == NULL && s->self.late) {
+		say(s, UNKNOWN("It runs, and waits: for a server to judge the token, or it is stuck. Root on "
+		    "rpcd.sock waits for none"), "%s: %s", client_addr(ctl_client(s->ctl)), s->self.why);
 		return;
 	}
 	if (s->self.value == NULL) {
@@ -238,12 +278,13 @@ check_node(struct status *s)
 	check_helpers(s, "rpcd");
 	check_helpers(s, "raftd");
 	if (json_text(raft, "trouble")[0] != '\0')
-		say(s, BAD("DIAGNOSTICS in raftd(8)"), "%s", json_text(raft, "trouble"));
+		say(s, BAD(strstr(json_text(raft, "trouble"), OTHER_KEY) != NULL ? OTHER_KEY_REMEDY :
+		    "DIAGNOSTICS in raftd(8)"), "%s", json_text(raft, "trouble"));
 	if (strcmp(json_text(raft, "state_lost"), "1") == 0)
 		say(s, BAD("DIAGNOSTICS in raftd(8)"),
 		    "the state here was damaged, and waits for the leader's snapshot");
 	if (strtoull(json_text(raft, "fenced_by_generation"), NULL, 10) > 0)
-		say(s, BAD("DIAGNOSTICS in raftd(8)"),
+		say(s, BAD(FENCED_REMEDY),
 		    "the cluster was recovered without this server, as generation %s",
 		    json_text(raft, "fenced_by_generation"));
 	if (s->said == 0)
@@ -255,14 +296,13 @@ check_node(struct status *s)
 static void
 check_services(struct status *s)
 {
-	struct part checks = ask(s, "/v1/agent/checks");
 	struct buf names = BUF_INIT(TEXT_BYTES);
 	char one[REMEDY_BYTES], remedy[REMEDY_BYTES];
 	const char *id;
 	json_t *check;
 	unsigned n = 0;
 
-	json_object_foreach(checks.value, id, check) {
+	json_object_foreach(s->checks.value, id, check) {
 		const char *status = json_text(check, "Status"), *service = json_text(check, "ServiceID");
 
 		if (strcmp(status, "passing") == 0)
@@ -276,7 +316,6 @@ check_services(struct status *s)
 	if (n > 0)
 		say(s, BAD(remedy), "here: %s", buf_cstr(&names));
 	buf_done(&names);
-	part_done(&checks);
 }
 
 /* Why no server could judge the token; NULL: one could, or access control is off. */
@@ -288,15 +327,107 @@ not_judged(const struct status *s)
 	    json_text(section(s, "rpcd"), "acl_down_why") : NULL;
 }
 
+/* Has a secondary datacenter got tokens and rules?  Its servers know of themselves why not, who asks them does not. */
+static void
+check_replication(struct status *s)
+{
+	static const char remedy[] = "See acl.tokens.replication in rpcd.conf(5); each server here needs it, then "
+	    "clusterctl reload";
+	const char *trouble = json_text(section(s, "rpcd"), "acl_replication_trouble");
+	bool known = s->self.value != NULL;
+	struct part copies = { NULL, NULL, false, false };
+
+	if (trouble[0] != '\0') {
+		s->no_copies = true;
+		say(s, BAD(remedy), "tokens and rules of the primary datacenter are not copied: %s", trouble);
+		return;
+	}
+	if (known && strcmp(json_text(section(s, "rpcd"), "acl_enabled"), "1") != 0)
+		return;
+	copies = ask_within(s, "/v1/acl/replication?stale", LEADER_TIMEOUT_S);
+	s->no_copies = is_true(copies.value, "Enabled") &&
+	    strcmp(json_text(copies.value, "LastSuccess"), ACL_NEVER) == 0;
+	if (s->no_copies)
+		say(s, BAD(remedy), "no token and no rule of the primary datacenter, %s, has been copied to this one "
+		    "yet", json_text(copies.value, "SourceDatacenter"));
+	part_done(&copies);
+}
+
 /* Is there anything to say of access control? */
 static void
 check_acl(struct status *s)
 {
 	const char *why = not_judged(s);
 
+	if (s->token_why != NULL)
+		say(s, BAD("Show one that is known here, or none"), "the token of %s: %s", s->token_from, s->token_why);
+	check_replication(s);
 	if (why != NULL)
 		say(s, UNKNOWN("acl.down_policy decides, see rpcd.conf(5); clusterctl members shows the servers"),
 		    "no server says what tokens may do: %s", why);
+}
+
+/* No server has a seat: the cluster that this server belongs to is not there yet. */
+static bool
+is_forming(const struct status *s)
+{
+	return s->health.value != NULL && json_array_size(json_object_get(s->health.value, "Servers")) == 0;
+}
+
+/* What to do where there is no leader, by the reason that raftd gives; of several the first. */
+static const char *
+remedy_without_leader(const struct status *s, const char *reason)
+{
+	static const struct { const char *reason, *remedy; } all[] = {
+		{ OTHER_KEY, OTHER_KEY_REMEDY },
+		{ "fenced:", FENCED_REMEDY },
+		{ "does not add this server", "As it says" },
+		{ "refuses this server", "As it says" },
+		{ "are needed", "Start the others: clusterctl raft list-peers --stale; only if they are lost for good: "
+		    "clusterctl raft recover --dry-run" },
+		{ "use clusterctl join", "Nothing to restore: this server has never been in a cluster" },
+		{ "clusterctl join", "It resumes by itself when they are there" },
+		{ "waiting for", "It resumes by itself; its log: journalctl -u raftd" },
+		{ "no leader contacts it", "It resumes by itself once the others have a leader: clusterctl status "
+		    "there" },
+		{ "opening its state", "It resumes by itself: clusterctl info state" },
+		{ "", "It resumes by itself; if not, the logs say why: journalctl -u raftd" },
+	};
+	size_t i = 0;
+
+	if (json_text(section(s, "rpcd"), "collision")[0] != '\0')
+		return "See identity";
+	while (strstr(reason, all[i].reason) == NULL)
+		i++;
+	return all[i].remedy;
+}
+
+/* No server has told, or would tell us. */
+static void
+say_not_told(struct status *s)
+{
+	if (s->health.refused && s->no_copies)
+		say(s, UNKNOWN("See acl"), "%s", s->health.why);
+	else if (s->health.refused)
+		say(s, UNKNOWN("Show a token that has it, with --token-file; a cluster's first one is made by "
+		    "clusterctl acl bootstrap"), "%s", s->health.why);
+	else
+		say(s, UNKNOWN("See leader"), "not reported by any server");
+}
+
+/* As the server of this node sees it, for who may not ask the others. */
+static void
+say_leader_here(struct status *s)
+{
+	const char *leader = json_text(section(s, "raft"), "leader");
+	const char *reason = json_text(section(s, "raft"), "why_no_leader");
+
+	if (reason[0] != '\0')
+		say(s, BAD(remedy_without_leader(s, reason)), "none: %s", reason);
+	else if (leader[0] != '\0')
+		say(s, WELL, "%s, as raftd here says", leader);
+	else
+		say_not_told(s);
 }
 
 static void
@@ -308,14 +439,13 @@ check_leader(struct status *s)
 	if (s->health.value == NULL && not_judged(s) != NULL)
 		say(s, UNKNOWN("See acl"), "no server could judge the token: %s", s->health.why);
 	else if (s->health.value == NULL && s->health.refused)
-		say(s, UNKNOWN("Show a token that has it, with --token-file; a cluster's first one is made by "
-		    "clusterctl acl bootstrap"), "%s", s->health.why);
+		say_leader_here(s);
 	else if (s->health.value == NULL)
 		say(s, UNKNOWN("Ask on a server; clusterctl members shows them"), "%s", s->health.why);
 	else if (leader != NULL)
 		say(s, WELL, "%s (%s)", json_text(leader, "Name"), json_text(leader, "Address"));
 	else
-		say(s, BAD("If those servers are lost for good: clusterctl raft recover --dry-run"), "none: %s",
+		say(s, BAD(remedy_without_leader(s, reason)), "none: %s",
 		    strncmp(reason, RAFT_NO_LEADER, strlen(RAFT_NO_LEADER)) == 0 ? reason + strlen(RAFT_NO_LEADER) :
 		    "an election goes on");
 }
@@ -330,7 +460,7 @@ check_quorum(struct status *s)
 	size_t i;
 
 	if (s->health.value == NULL) {
-		say(s, UNKNOWN("See leader"), "not reported by any server");
+		say_not_told(s);
 		return;
 	}
 	json_array_foreach(json_object_get(s->health.value, "Servers"), i, server) {
@@ -344,7 +474,9 @@ check_quorum(struct status *s)
 		add_name(&learners, n++, name);
 	}
 	end_names(&learners, n);
-	if (healthy < voters / 2 + 1)
+	if (is_forming(s))
+		say(s, UNKNOWN("See leader"), "no server has a vote yet");
+	else if (healthy < voters / 2 + 1)
 		say(s, BAD("Start the others: clusterctl raft list-peers --stale"),
 		    "%u of %u voters healthy, %u needed", healthy, voters, voters / 2 + 1);
 	else
@@ -394,7 +526,9 @@ check_servers(struct status *s)
 			    name, reason);
 	}
 	if (s->health.value == NULL)
-		say(s, UNKNOWN("See leader"), "not reported by any server");
+		say_not_told(s);
+	else if (is_forming(s))
+		say(s, UNKNOWN("See leader"), "none belongs to a cluster yet");
 	else if (s->said == 0)
 		say(s, WELL, "%zu in touch, with all of the log", json_array_size(list));
 }
@@ -419,7 +553,7 @@ check_disks(struct status *s)
 	if (here)
 		say(s, BAD(remedy), "%s: " DISK_FULL, self);
 	if (s->health.value == NULL)
-		say(s, UNKNOWN("See leader"), "not reported by any server");
+		say_not_told(s);
 	else if (s->said == 0 && raft_leader(s->health.value) == NULL)
 		say(s, UNKNOWN("See leader"), "without a leader each server knows its own only");
 	else if (s->said == 0 && raft != NULL)
@@ -457,6 +591,10 @@ check_members(struct status *s)
 	}
 	if (strcmp(json_text(section(s, "rpcd"), "gossipd"), "connected") != 0)
 		say(s, UNKNOWN("systemctl restart gossipd"), "gossipd does not report changes");
+	if (json_text(section(s, "serf_lan"), "refused")[0] != '\0')
+		say(s, BAD("Correct cluster.conf on the node that is wrong, then systemctl restart triumvir.target "
+		    "there"),
+		    "this node is alone; it asked %s", json_text(section(s, "serf_lan"), "refused"));
 	for (int wan = 0; wan < 2; wan++)
 		json_array_foreach(wan ? s->wan.value : s->members.value, i, m) {
 			json_int_t status = json_integer_value(json_object_get(m, "Status"));
@@ -645,7 +783,7 @@ static void
 check_keyring(struct status *s)
 {
 	const char *own = json_text(section(s, "keyring"), "state");
-	struct part keys = { NULL, NULL, false };
+	struct part keys = { NULL, NULL, false, false };
 	const json_t *pool;
 	size_t i;
 
@@ -657,7 +795,7 @@ check_keyring(struct status *s)
 	if (own[0] != '\0' && strcmp(own, "ok") != 0)
 		say(s, BAD("clusterctl info keyring"), "here: %s", own);
 	if (s->health.value == NULL) {
-		say(s, UNKNOWN("See leader"), "not reported by any server");
+		say_not_told(s);
 		return;
 	}
 	keys = ask(s, "/v1/operator/keyring");
@@ -700,14 +838,19 @@ cmd_status(struct ctl *ctl)
 	struct status s = { .ctl = ctl, .lines = json_array() };
 	json_t *out;
 
-	s.self = ask(&s, "/v1/agent/self");
+	if (ctl->timeout.ns == 0)
+		client_within(ctl_client(ctl), LIMIT);
+	ask_self(&s);
 	if (s.self.value != NULL) {
 		s.members = ask(&s, "/v1/agent/members");
 		s.wan = ask(&s, "/v1/agent/members?wan=1");
+		s.checks = ask(&s, "/v1/agent/checks");
 		ask_health(&s);
 	}
-	/* Where rpcd does not answer there is nothing else to say. */
-	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && (i == 0 || s.self.value != NULL); i++) {
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		/* Where rpcd does not answer there is nothing else to say. */
+		if (i > 0 && s.self.value == NULL && !(s.self.refused && checks[i].check == check_acl))
+			continue;
 		s.check = checks[i].name;
 		s.said = 0;
 		checks[i].check(&s);
@@ -719,9 +862,11 @@ cmd_status(struct ctl *ctl)
 	} else {
 		show(&s);
 	}
+	free(s.token_why);
 	part_done(&s.self);
 	part_done(&s.members);
 	part_done(&s.wan);
+	part_done(&s.checks);
 	part_done(&s.health);
 	json_decref(s.lines);
 	return s.bad;

@@ -408,7 +408,7 @@ START_TEST(status_not_well)
 		{ SELF, 200, "{\"Stats\":{\"rpcd\":{\"gossipd\":\"away\"}}}", "members   unknown   gossipd does not report changes. systemctl" },
 		{ SELF, 200, "{\"Stats\":{\"raftd\":{\"folders\":\"data_dir was removed\"}}}",
 		    "node      not well  folders of raftd: data_dir was removed. systemctl restart raftd\n" },
-		{ SELF, 200, "{\"Stats\":{\"raft\":{\"fenced_by_generation\":\"2\"}}}", "as generation 2. DIAGNOSTICS in raftd(8)\n" },
+		{ SELF, 200, "{\"Stats\":{\"raft\":{\"fenced_by_generation\":\"2\"}}}", "as generation 2. On that server: systemctl stop raftd, move the folder raftd of its data_dir away, systemctl start raftd\n" },
 		{ SELF, 200, "{\"Stats\":{\"raft\":{\"state_lost\":\"1\"}}}", "node      not well  the state here was damaged" },
 		{ SELF, 200, "{\"Stats\":{\"raft\":{\"trouble\":\"another server.key\"}}}", "node      not well  another server.key. " },
 		{ SELF, 200, "{\"Config\":{\"NodeName\":\"n9\"},\"Stats\":{\"raft\":{\"disk_full\":\"1\"}}}",
@@ -429,8 +429,9 @@ START_TEST(status_not_well)
 		{ ASIDE, 500, "No cluster leader", "leader    unknown   No cluster leader. Ask on a server; clusterctl members shows them\n" },
 		{ ASIDE, 500, "No cluster leader", "keyring   unknown   not reported by any server. See leader\n" },
 		{ ASIDE, 429, "{\"Servers\":[" SERVER("n1", true, true, false, "") "," SERVER("n2", true, false, false, "gossip reports it failed") "],"
-		    "\"Reason\":\"No leader: waiting for n2\"}",
-		    "leader    not well  none: waiting for n2. If those servers are lost for good: clusterctl raft recover --dry-run\n"
+		    "\"Reason\":\"No leader: 1 voter is present, and 2 are needed; waiting for n2\"}",
+		    "leader    not well  none: 1 voter is present, and 2 are needed; waiting for n2. Start the others: clusterctl raft list-peers --stale; "
+		    "only if they are lost for good: clusterctl raft recover --dry-run\n"
 		    "quorum    not well  1 of 2 voters healthy, 2 needed. Start the others: clusterctl raft list-peers --stale\n"
 		    "servers   not well  n2: gossip reports it failed. Start it; if it is gone for good, see leader\n"
 		    "disks     unknown   without a leader" },

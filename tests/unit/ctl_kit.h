@@ -44,6 +44,12 @@ client_token_from(const struct client *c)
 }
 
 void
+client_forget_token(struct client *c)
+{
+	(void)c;
+}
+
+void
 client_free(struct client *c)
 {
 	(void)c;
