@@ -6,9 +6,17 @@
 
 #include "common/record/member.h"
 #include "common/record/txn.h"
+#include "raftd/engine/engine.h"
 #include "raftd/leader/claims.h"
 #include "raftd/leader/leader.h"
 #include "raftd/serve/op.h"
+
+/* Who does not lead passes it on, whatever its own gossip says. */
+static bool
+is_asked(const struct request *q)
+{
+	return engine_is_leader(q->d->engine) && leader_is_comparing(q->d->leader);
+}
 
 /* True: refused. */
 static bool
@@ -31,7 +39,7 @@ refuse(struct request *q, const struct claim *c)
 bool
 op_claims_register(struct request *q, const struct catalog_register *reg)
 {
-	return leader_is_comparing(q->d->leader) && refuse(q, &(struct claim){ .name = reg->Node, .id = reg->ID,
+	return is_asked(q) && refuse(q, &(struct claim){ .name = reg->Node, .id = reg->ID,
 	    .address = reg->Address, .node = !reg->SkipNodeUpdate });
 }
 
@@ -42,7 +50,7 @@ op_claims_txn(struct request *q, struct span args, struct arena *a)
 	struct txn t;
 	const struct txn_op *op;
 
-	if (!leader_is_comparing(q->d->leader) || schema_unpack(&txn_schema, &in, a, &t) != TV_OK)
+	if (!is_asked(q) || schema_unpack(&txn_schema, &in, a, &t) != TV_OK)
 		return false;			/* the state machine refuses what cannot be read */
 	op = t.Ops.v;
 	for (uint32_t i = 0; i < t.Ops.n; i++, op++)
