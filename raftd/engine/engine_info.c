@@ -14,6 +14,23 @@ info_u64(void (*fn)(void *, const char *, const char *), void *ctx, const char *
 	fn(ctx, name, text);
 }
 
+/* How many entries of the leader's log each other server is not known to have. */
+static void
+info_lag(const struct raft_status *st, const struct raft_config *conf,
+    void (*fn)(void *, const char *, const char *), void *ctx)
+{
+	for (unsigned i = 0; i < st->peer_count && st->role == RAFT_LEADER; i++) {
+		const struct raft_server_conf *s = raft_config_find(conf, st->peers[i].id);
+		uint64_t match = st->peers[i].match;
+		char name[sizeof(s->name) + sizeof("peer_lag.")];
+
+		if (s == NULL)
+			continue;
+		snprintf(name, sizeof(name), "peer_lag.%s", s->name);
+		info_u64(fn, ctx, name, st->last_index > match ? st->last_index - match : 0);
+	}
+}
+
 void
 engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
@@ -47,6 +64,8 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "first_log_index", st->first_index);
 	info_u64(fn, ctx, "fsm_pending", e->commit - e->applied);
 	info_u64(fn, ctx, "generation", generation_number(e->d->id.generation));
+	info_u64(fn, ctx, "has_leader", st->leader != 0);
+	info_u64(fn, ctx, "is_leader", st->role == RAFT_LEADER);
 	fn(ctx, "last_contact", contact);
 	info_u64(fn, ctx, "last_log_index", st->last_index);
 	info_u64(fn, ctx, "last_log_term", st->last_term);
@@ -55,6 +74,7 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	fn(ctx, "leader", leader != NULL ? leader->addr : "");
 	info_u64(fn, ctx, "leader_last_index", st->role == RAFT_LEADER ? st->last_index : st->leader_last);
 	info_u64(fn, ctx, "num_peers", conf->count > 0 && self != NULL ? conf->count - 1 : conf->count);
+	info_lag(st, conf, fn, ctx);
 	info_u64(fn, ctx, "prompt_elections", st->prompt_elections);
 	fn(ctx, "state", raft_role_name(st->role));
 	info_u64(fn, ctx, "state_lost", e->stateless);

@@ -1,4 +1,5 @@
 /* Autopilot: the leader looks after the servers. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -293,6 +294,20 @@ autopilot_health(struct autopilot *a, struct buf *out)
 	for (unsigned i = 0; i < h.Servers.n; i++)
 		buf_done(&told[i].why);
 	free(told);
+}
+
+void
+autopilot_info(struct autopilot *a, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	const struct raft_config *c = engine_config(a->d->engine);
+	char text[24];
+
+	if (a->leading_since.ns == 0)
+		return;
+	autopilot_look(a);
+	fn(ctx, "autopilot_healthy", server_health_all(&a->book, c) ? "1" : "0");
+	snprintf(text, sizeof(text), "%u", server_health_tolerance(&a->book, c));
+	fn(ctx, "autopilot_failure_tolerance", text);
 }
 
 struct autopilot *

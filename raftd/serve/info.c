@@ -15,6 +15,7 @@
 #include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
+#include "raftd/members/autopilot.h"
 #include "raftd/members/no_leader_log.h"
 #include "raftd/serve/rpcd_watch.h"
 #include "raftd/peers/gossip.h"
@@ -136,6 +137,7 @@ write_all(void *ctx, struct buf *out)
 
 	mpw_map(out, 3);
 	engine_info(d->engine, add, &s);
+	autopilot_info(d->autopilot, add, &s);
 	loop_time_info(d->loop_time, add, &s);
 	snapshots_info(d->snapshots, add, &s);
 	add_trouble(d, &s);

@@ -52,7 +52,9 @@ static const struct section_kind {
 
 struct metric {
 	struct span section, name, text;
+	struct span peer;		/* the server that a number of the leader is about; else "" */
 	bool counts;
+	bool more;			/* of the same name as the one before, and another peer */
 };
 typedef void metric_fn(struct buf *out, const struct metric *m);
 
@@ -84,6 +86,22 @@ is_number(struct span text)
 	return text.len == 1 || (text.len > 1 && text.p[0] != '0');
 }
 
+/* Numbers about another server are called NAME.SERVER. */
+static void
+split_peer(struct metric *m, bool *before)
+{
+	struct span lag = span_str("peer_lag.");
+
+	m->peer = SPAN_NONE;
+	m->more = false;
+	if (span_starts(m->name, lag)) {
+		m->peer = span_of(m->name.p + lag.len, m->name.len - lag.len);
+		m->name = span_of(m->name.p, lag.len - 1);
+		m->more = *before;
+	}
+	*before = m->peer.len > 0;
+}
+
 /*
  * Numbers go to `number`, histograms to `durations`; NULL takes none.  Kind by kind: the order does not depend on which
  * daemon answered first.  sections: map section -> map name -> text; the names are our own daemons'.
@@ -93,6 +111,7 @@ each_metric(struct span sections, metric_fn *number, metric_fn *durations, struc
 {
 	for (size_t k = 0; k < NITEMS(kinds); k++) {
 		struct rd in = rd_span_over(sections);
+		bool peer = false;
 
 		for (uint32_t n = sections.len == 0 ? 0 : mpr_map(&in); n > 0 && in.err == TV_OK; n--) {
 			struct metric m = { .section = mpr_bytes(&in, INFO_NAME_BYTES_MAX) };
@@ -102,6 +121,7 @@ each_metric(struct span sections, metric_fn *number, metric_fn *durations, struc
 				m.text = mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX);
 				if (in.err != TV_OK || kind_of(m.section) != &kinds[k])
 					continue;
+				split_peer(&m, &peer);
 				m.counts = is_counter(&kinds[k], m.name);
 				if (histogram_named(m.name, &m.name) && durations != NULL)
 					durations(out, &m);
@@ -135,6 +155,9 @@ consul_number(const struct metric *m)
 		{ "state", "services", "consul.state.service_instances" },
 		{ "raft", "applied_index", "consul.raft.applied_index" },
 		{ "raft", "last_log_index", "consul.raft.last_index" },
+		{ "raft", "is_leader", "consul.server.isLeader" },
+		{ "raft", "autopilot_healthy", "consul.autopilot.healthy" },
+		{ "raft", "autopilot_failure_tolerance", "consul.autopilot.failure_tolerance" },
 	};
 
 	for (size_t i = 0; i < NITEMS(same); i++)
@@ -163,7 +186,12 @@ json_gauge(struct buf *out, const struct metric *m)
 {
 	buf_u8(out, ',');
 	put_name(out, m);
-	buf_printf(out, ",\"Value\":%.*s,\"Labels\":{}}", (int)m->text.len, (const char *)m->text.p);
+	buf_printf(out, ",\"Value\":%.*s,\"Labels\":{", (int)m->text.len, (const char *)m->text.p);
+	if (m->peer.len > 0) {
+		buf_puts(out, "\"peer\":");
+		json_quote(m->peer, out);
+	}
+	buf_puts(out, "}}");
 	if (consul_number(m) != NULL && !m->counts)
 		buf_printf(out, ",{\"Name\":\"%s\",\"Value\":%.*s,\"Labels\":{}}", consul_number(m),
 		    (int)m->text.len, (const char *)m->text.p);
@@ -281,8 +309,15 @@ prom_number(struct buf *out, const struct metric *m)
 
 	if (consul_number(m) != NULL)
 		prom_consul(out, m);
-	prom_head(out, name, m->counts ? "counter" : "gauge", "See clusterctl info in the operations guide.");
-	buf_printf(out, "%.*s %.*s\n", (int)name.len, (const char *)name.p, (int)m->text.len, (const char *)m->text.p);
+	if (!m->more)
+		prom_head(out, name, m->counts ? "counter" : "gauge", "See clusterctl info in the operations guide.");
+	buf_putspan(out, name);
+	if (m->peer.len > 0) {		/* a node's name needs no escape that Prometheus lacks */
+		buf_puts(out, "{peer=");
+		json_quote(m->peer, out);
+		buf_u8(out, '}');
+	}
+	buf_printf(out, " %.*s\n", (int)m->text.len, (const char *)m->text.p);
 	buf_done(&b);
 }
 
@@ -340,7 +375,8 @@ prom_metrics(const struct members *members, struct span sections, struct buf *ou
 		char count[16];
 
 		snprintf(count, sizeof(count), "%u", members_count(members, (enum gossip_pool)i));
-		prom_number(out, &(struct metric){ span_str("members"), span_str(pools[i]), span_str(count), false });
+		prom_number(out, &(struct metric){ .section = span_str("members"), .name = span_str(pools[i]),
+		    .text = span_str(count) });
 	}
 	each_metric(sections, prom_number, prom_durations, out);
 }

@@ -10,6 +10,7 @@ from cluster import TOP, Cluster, main  # noqa: E402
 from waiting import need, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.74.0")
+CALM = {"election_timeout": "2s"}        # a busy machine moves no leader
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 SAMPLE = re.compile(r"(%s)(?:\{((?:[a-zA-Z_]\w*=\"(?:[^\"\\\n]|\\[\\\"n])*\",?)+)\})? (\S+)" % NAME)
 LABEL = re.compile(r"([a-zA-Z_]\w*)=\"((?:[^\"\\\n]|\\[\\\"n])*)\"(?:,|$)")
@@ -53,6 +54,9 @@ def judge(families):
     """What holds for any text of ours."""
     for name, (kind, lines) in families.items():
         assert lines, name
+        if name.endswith("_peer_lag"):
+            assert kind == "gauge" and all(end == "" and set(labels) == {"peer"} and v >= 0 for end, labels, v in lines), lines
+            continue
         if kind in ("counter", "gauge"):
             assert len(lines) == 1 and lines[0][1] == {} and lines[0][2] >= 0, (name, lines)
             continue
@@ -155,9 +159,9 @@ def test_the_manual_has_all_names():
     """Each metric of a server and of a client is in triumvir-metrics(7), as what it is there, and nothing else is."""
     lists, named = told_in_the_manual()
     with Cluster(NET) as c:
-        n1 = c.servers(1, rpcd={"prometheus_retention_time": "1h"})[0]
-        c1 = c.client("c1", 9, n1, rpcd={"prometheus_retention_time": "1h"})
-        c.formed([n1])
+        servers = c.servers(2, raftd=dict(CALM), rpcd={"prometheus_retention_time": "1h"})
+        c1 = c.client("c1", 9, servers[0], rpcd={"prometheus_retention_time": "1h"})
+        n1 = c.formed(servers)          # the leader: some are its alone
         n1.put("/v1/agent/service/register", {"Name": "db", "Check": {"TTL": "60m"}}).ok()
         seen = wait_for("all of the server", lambda: whole(n1, *LATENCIES, "triumvir_events_wan_events_heard", "triumvir_state_nodes"))
         seen = dict(wait_for("all of the client", lambda: whole(c1, "triumvir_gossipd_probes")), **seen)
@@ -170,6 +174,51 @@ def test_the_manual_has_all_names():
         json_names = {re.sub(r"\W", "_", g["Name"]) for g in n1.get("/v1/agent/metrics").json()["Gauges"]}
         plain = {n for n, k in kinds.items() if k in ("gauge", "counter") and n in scrape(n1) and n.startswith("triumvir_")}
         assert plain <= json_names, plain - json_names
+
+
+def test_who_leads_and_how_well():
+    """Is there a leader, and is it this server; of the leader: are all well, how many may fail, who lacks how much."""
+    with Cluster(NET) as c:
+        servers = c.servers(3, raftd=dict(CALM), rpcd={"prometheus_retention_time": "1h"})
+        leader = c.formed(servers)
+        others = [n for n in servers if n is not leader]
+
+        def healthy():
+            m = whole(leader, "triumvir_raft_autopilot_healthy")
+            need(value(m, "triumvir_raft_autopilot_healthy") == 1, m)
+            return m
+
+        m = wait_for("all are well", healthy)
+        assert [value(m, "triumvir_raft_" + n) for n in ("is_leader", "has_leader", "autopilot_failure_tolerance")] == [1, 1, 1], m
+        for consul, ours in ("server_isLeader", "is_leader"), ("autopilot_healthy",) * 2, ("autopilot_failure_tolerance",) * 2:
+            assert value(m, "consul_" + consul) == value(m, "triumvir_raft_" + ours), consul
+        assert {labels["peer"] for _, labels, _ in m["triumvir_raft_peer_lag"][1]} == {n.name for n in others}, m
+        assert {k for k in leader.stats("raft") if k.startswith("peer_lag.")} == {"peer_lag." + n.name for n in others}
+        for n in others:
+            m = wait_for("its raftd answers", lambda: whole(n, "triumvir_raft_has_leader"))
+            assert (value(m, "triumvir_raft_is_leader"), value(m, "triumvir_raft_has_leader")) == (0, 1), m
+            assert not {"triumvir_raft_autopilot_healthy", "triumvir_raft_peer_lag"} & set(m), list(m)
+        others[0].kill()
+        for i in range(50):
+            leader.kv_put("k%d" % i, b"v")
+
+        def behind():
+            m = whole(leader, "triumvir_raft_autopilot_healthy")
+            lag = {labels["peer"]: v for _, labels, v in m["triumvir_raft_peer_lag"][1]}
+            need(value(m, "triumvir_raft_autopilot_healthy") == 0 and value(m, "triumvir_raft_autopilot_failure_tolerance") == 0, m)
+            need(lag[others[0].name] >= 50 > lag[others[1].name], lag)
+            return True
+
+        wait_for("one is missing", behind)
+        others[1].kill()
+
+        def alone():
+            m = whole(leader, "triumvir_raft_has_leader")
+            need((value(m, "triumvir_raft_is_leader"), value(m, "triumvir_raft_has_leader")) == (0, 0), m)
+            need(not {"triumvir_raft_autopilot_healthy", "triumvir_raft_peer_lag"} & set(m), list(m))
+            return True
+
+        wait_for("it leads no more", alone)
 
 
 def counted(node):
@@ -233,4 +282,4 @@ def test_what_was_done_is_counted():
         assert not any(n.endswith("_histogram") for values in n1.get("/v1/agent/self").json()["Stats"].values() for n in values)
 
 
-main(test_the_judge_is_strict, test_format, test_the_manual_has_all_names, test_what_was_done_is_counted)
+main(test_the_judge_is_strict, test_format, test_the_manual_has_all_names, test_who_leads_and_how_well, test_what_was_done_is_counted)

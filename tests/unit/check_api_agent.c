@@ -279,6 +279,40 @@ START_TEST(metrics_of_durations)
 }
 END_TEST
 
+/* One family, and a line for each server. */
+START_TEST(metrics_of_peers)
+{
+	struct request *r = fake_begin("GET", "/v1/agent/metrics", NULL, NULL);
+	struct buf info = BUF_INIT(4096);
+
+	mpw_map(&info, 1);
+	mpw_cstr(&info, "raft");
+	mpw_map(&info, 4);
+	for (unsigned i = 0; i < 4; i++) {
+		static const char *const names[] = { "is_leader", "peer_lag.n.2", "peer_lag.n3", "term" };
+
+		mpw_cstr(&info, names[i]);
+		mpw_cstr(&info, i == 0 ? "1" : i == 1 ? "17" : "0");
+	}
+	fake.info_done(fake.admin_ctx, buf_span(&info));
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "{\"Name\":\"triumvir.raft.is_leader\",\"Value\":1,\"Labels\":{}},"
+	    "{\"Name\":\"consul.server.isLeader\",\"Value\":1,\"Labels\":{}},"
+	    "{\"Name\":\"triumvir.raft.peer_lag\",\"Value\":17,\"Labels\":{\"peer\":\"n.2\"}},"
+	    "{\"Name\":\"triumvir.raft.peer_lag\",\"Value\":0,\"Labels\":{\"peer\":\"n3\"}},"
+	    "{\"Name\":\"triumvir.raft.term\",\"Value\":0,\"Labels\":{}}"));
+	fake_end(r);
+	fake_conf.prometheus_retention_time = MONO_S(1);
+	r = fake_begin("GET", "/v1/agent/metrics?format=prometheus", NULL, NULL);
+	fake.info_done(fake.admin_ctx, buf_span(&info));
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "# TYPE triumvir_raft_peer_lag gauge\n"
+	    "triumvir_raft_peer_lag{peer=\"n.2\"} 17\ntriumvir_raft_peer_lag{peer=\"n3\"} 0\n# HELP triumvir_raft_term "));
+	fake_end(r);
+	buf_done(&info);
+}
+END_TEST
+
 /* Asks, and gossipd gives this answer. */
 static void
 coords_are(const char *target, enum tv_err err, const char *text, struct span list, unsigned status, const char *want)
@@ -1090,7 +1124,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		members, host, host_is_opened, metrics, metrics_of_durations, agent_coordinates, administration, leaving, agent_checks, no_check_runs_a_program, agent_services, agent_maintenance,
+		members, host, host_is_opened, metrics, metrics_of_durations, metrics_of_peers, agent_coordinates, administration, leaving, agent_checks, no_check_runs_a_program, agent_services, agent_maintenance,
 		agent_service_waits, agent_health, event_fire, event_list,
 		event_list_blocks, query_asks_the_pool, query_refusals, monitor_streams, queries_are_heard,
 		snapshot_save, snapshot_refusals, snapshot_breaks_off, snapshot_restore, snapshot_restore_fails, snapshot_client_goes_at_once, snapshot_too_large,
