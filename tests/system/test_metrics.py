@@ -113,12 +113,12 @@ def whole(node, *names):
 
 def test_format():
     with Cluster(NET) as c:
-        n1 = c.add("n1", 1, raftd={"bootstrap": True}).start()
-        c1 = c.client("c1", 2, n1, rpcd={"prometheus_retention_time": "1s"})
+        n1 = c.add("n1", 1, raftd={"bootstrap": True}, rpcd={"prometheus_retention_time": "0s"}).start()
+        c1 = c.client("c1", 2, n1)
         c.formed([n1, c1])
         off = n1.get("/v1/agent/metrics?format=prometheus")
         assert (off.status, off.text) == (415, "Prometheus is not enabled since its retention time is not positive"), off
-        n1.write("rpcd.conf", {"http_addresses": [n1.addr], "http_admin": True, "prometheus_retention_time": "360h"})
+        n1.write("rpcd.conf", {"http_addresses": [n1.addr], "http_admin": True})
         n1.put("/v1/agent/reload").ok()
         for node, names in (n1, LATENCIES + ("triumvir_events_wan_events_heard",)), (c1, LATENCIES[:2] + ("triumvir_gossipd_probes",)):
             a = wait_for("all of %s answer" % node.name, lambda: whole(node, *names))
