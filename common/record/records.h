@@ -215,10 +215,13 @@ RECORD(txn,
 RECORD(txn_result,
 	(OPT, KV, has_kv, kv_entry, SF_OMITEMPTY), (OPT, Node, has_node, node, SF_OMITEMPTY),
 	(OPT, Service, has_service, service, SF_OMITEMPTY), (OPT, Check, has_check, check, SF_OMITEMPTY))
+/* Tags are null here where they are [] elsewhere. */
 RECORD_AS(check_null_tags, check, CHECK_ROWS(SF_NULLEMPTY))
-RECORD_AS(txn_result_shown, txn_result,		/* JSON has no tags as null here, as [] elsewhere */
+RECORD_AS(service_null_tags, service, SERVICE_ROWS(SF_NULLEMPTY))
+RECORD_AS(txn_result_shown, txn_result,
 	(OPT, KV, has_kv, kv_entry, SF_OMITEMPTY), (OPT, Node, has_node, node, SF_OMITEMPTY),
-	(OPT, Service, has_service, service, SF_OMITEMPTY), (OPT, Check, has_check, check_null_tags, SF_OMITEMPTY))
+	(OPT, Service, has_service, service_null_tags, SF_OMITEMPTY),
+	(OPT, Check, has_check, check_null_tags, SF_OMITEMPTY))
 RECORD(txn_error,
 	(U64, OpIndex),			/* from 0 */
 	(STR, What))
@@ -268,8 +271,6 @@ RECORD(prepared_remote,			/* OP_QUERY_REMOTE: its Service, as it was rendered wh
 RECORD(prepared_found,			/* their answer */
 	(OBJS, Nodes, health_entry), (STR, Datacenter), (OBJ, Query, prepared_query),
 	(STR, Accessor), (BIN, Proof))	/* of the token that the query is stored with, see query_run.c; or "" */
-/* Tags are null here where they are [] elsewhere. */
-RECORD_AS(service_null_tags, service, SERVICE_ROWS(SF_NULLEMPTY))
 RECORD_AS(prepared_node, health_entry,
 	(OBJ, Node, node), (OBJ, Service, service_null_tags), (OBJS, Checks, check_null_tags))
 
@@ -293,11 +294,11 @@ RECORD_AS(acl_token_stub, acl_token, ACL_TOKEN_ROWS(SF_HIDDEN))	/* of a list; Se
 #define ACL_TOKEN_BYTES_MAX (64u << 10)	/* of one, packed; of a role too */
 #define ACL_LINKS_MAX 256u		/* of one token or role: policies, roles, identities of one kind */
 #define ACL_NAME_BYTES_MAX 128u		/* of a policy or a role */
-#define ACL_POLICY_ROWS(rules_flags) \
-	(STR, ID), (STR, Name), (STR, Description), (STR, Rules, rules_flags), (STRS, Datacenters, SF_OMITEMPTY), \
+#define ACL_POLICY_ROWS(rules_flags, datacenters_flags) \
+	(STR, ID), (STR, Name), (STR, Description), (STR, Rules, rules_flags), (STRS, Datacenters, datacenters_flags), \
 	(BIN, Hash, SF_READONLY), (U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY)
-RECORD(acl_policy, ACL_POLICY_ROWS(0))	/* stored by ID */
-RECORD_AS(acl_policy_stub, acl_policy, ACL_POLICY_ROWS(SF_HIDDEN))	/* of a list; Rules are empty */
+RECORD(acl_policy, ACL_POLICY_ROWS(0, SF_OMITEMPTY))	/* stored by ID */
+RECORD_AS(acl_policy_stub, acl_policy, ACL_POLICY_ROWS(SF_HIDDEN, SF_NULLEMPTY))	/* of a list; Rules are empty */
 #define ACL_POLICY_BYTES_MAX (512u << 10)	/* of one, packed */
 RECORD(acl_role,			/* stored by ID */
 	(STR, ID), (STR, Name), (STR, Description),

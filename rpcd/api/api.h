@@ -250,6 +250,8 @@ struct span api_body_dc(const struct request *r, struct span given);
  * 400 "Request decode failed: ..." (or 413) and returns false.
  */
 bool api_decode(struct request *r, const struct schema *s, unsigned flags, bool optional, void *rec);
+/* The same of a body that has to be there, with a refusal that begins with these words. */
+bool api_decode_as(struct request *r, const struct schema *s, const char *before, void *rec);
 /* The same; `edit` may change the body before, or refuse it: false, and why. */
 bool api_decode_edited(struct request *r, const struct schema *s, unsigned flags, bool optional,
     bool (*edit)(json_t *body, char *why, size_t cap), void *rec);

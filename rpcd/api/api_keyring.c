@@ -380,7 +380,7 @@ read_key(struct request *r, struct run *run)
 	struct keyring_request body = { .Key = SPAN_NONE };
 	uint8_t len;
 
-	if (!api_decode(r, &request_schema, 0, false, &body))
+	if (!api_decode_as(r, &request_schema, "Bad request: ", &body))
 		return false;
 	if (!key_decode(body.Key, run->bytes, &len) || !span_copy(body.Key, run->key, sizeof(run->key))) {
 		answer_text(r, 500, "key size must be 16, 24 or 32 bytes, in base64");

@@ -320,23 +320,35 @@ api_decode(struct request *r, const struct schema *s, unsigned flags, bool optio
 	return api_decode_edited(r, s, flags, optional, NULL, rec);
 }
 
+/* `before` begins the refusal. */
+static bool
+decode(struct request *r, const struct schema *s, unsigned flags, bool (*edit)(json_t *body, char *why, size_t cap),
+    const char *before, void *rec)
+{
+	char why[512];
+	json_t *v = json_first_value(buf_span(&r->body), why, sizeof(why));
+	bool good = v != NULL && api_tenancy_body(v, why, sizeof(why)) && (edit == NULL || edit(v, why, sizeof(why)));
+	enum tv_err err = !good ? TV_EFORMAT : schema_from_json(s, v, flags, &r->arena, rec, why, sizeof(why));
+
+	json_decref(v);
+	if (err != TV_OK)
+		answer_text(r, err == TV_ENOMEM ? 500 : 400, "%sRequest decode failed: %s", before, why);
+	return err == TV_OK;
+}
+
+bool
+api_decode_as(struct request *r, const struct schema *s, const char *before, void *rec)
+{
+	return !api_too_large(r, "body_bytes_max") && decode(r, s, 0, NULL, before, rec);
+}
+
 bool
 api_decode_edited(struct request *r, const struct schema *s, unsigned flags, bool optional,
     bool (*edit)(json_t *body, char *why, size_t cap), void *rec)
 {
-	char why[512];
-
 	if (api_too_large(r, "body_bytes_max"))
 		return false;
-	if (r->body.len == 0 && optional)
-		return true;
-	json_t *v = json_first_value(buf_span(&r->body), why, sizeof(why));
-	bool good = v != NULL && api_tenancy_body(v, why, sizeof(why)) && (edit == NULL || edit(v, why, sizeof(why)));
-	enum tv_err err = !good ? TV_EFORMAT : schema_from_json(s, v, flags, &r->arena, rec, why, sizeof(why));
-	json_decref(v);
-	if (err != TV_OK)
-		answer_text(r, err == TV_ENOMEM ? 500 : 400, "Request decode failed: %s", why);
-	return err == TV_OK;
+	return (r->body.len == 0 && optional) || decode(r, s, flags, edit, "", rec);
 }
 
 bool

@@ -511,6 +511,25 @@ is_zero(const void *bytes, size_t n)
 	return true;
 }
 
+/* A key that cannot be read is a bad request, in Consul's words. */
+START_TEST(keys_that_cannot_be_read)
+{
+	static const struct { const char *body, *says; } v[] = {
+		{ NULL, "Bad request: Request decode failed: EOF" }, { "no JSON", "Bad request: Request decode failed: " },
+		{ "{\"Key\":7}", "Bad request: Request decode failed: json: cannot unmarshal number into Go value of type string" },
+	};
+
+	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct request *r = fake_begin("PUT", "/v1/operator/keyring", v[i].body, NULL);
+
+		ck_assert_uint_eq(r->answer.status, 400);
+		ck_assert_msg(strncmp(buf_cstr(&r->answer.body), v[i].says, strlen(v[i].says)) == 0, "%s",
+		    buf_cstr(&r->answer.body));
+		fake_end(r);
+	}
+}
+END_TEST
+
 /* The memory of a request serves the next one: a token and a key are gone from it. */
 START_TEST(secrets_are_wiped)
 {
@@ -884,7 +903,7 @@ main(void)
 		tenancy, authorization,
 		every_endpoint_tells_its_methods, rows_are_found, administration, paths, not_served, request_lines,
 		browsers, kv_reads, kv_keys, kv_writes, kv_refusals, errors, client_leaves, folding,
-		secrets_are_wiped, same_reply_again, compression, slow_readers, large_list_in_slices,
+		keys_that_cannot_be_read, secrets_are_wiped, same_reply_again, compression, slow_readers, large_list_in_slices,
 		large_list_fails, many_names_in_slices,
 	};
 

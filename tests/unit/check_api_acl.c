@@ -234,8 +234,8 @@ START_TEST(policies_and_roles)
 	fake_end(r);
 	r = fake_begin("GET", "/v1/acl/policies", NULL, NULL);
 	reply_list(&acl_policy_stub_schema, &p, 1);
-	fake_answered(r, 200, "[{\"ID\":\"" ID1 "\",\"Name\":\"p\",\"Description\":\"\",\"Hash\":\"AQID\",\"CreateIndex\":0,"
-	    "\"ModifyIndex\":0}]");
+	fake_answered(r, 200, "[{\"ID\":\"" ID1 "\",\"Name\":\"p\",\"Description\":\"\",\"Datacenters\":null,\"Hash\":\"AQID\","
+	    "\"CreateIndex\":0,\"ModifyIndex\":0}]");
 	fake_end(r);
 	r = fake_begin("GET", "/v1/acl/role/name/r", NULL, NULL);
 	asked(OP_ACL_ROLE_GET, &q);

@@ -100,6 +100,23 @@ START_TEST(errors)
 }
 END_TEST
 
+START_TEST(tags_of_services)
+{
+	struct txn_result result = { .has_service = true, .Service = { .ID = span_str("s"), .Service = span_str("s") } };
+	struct span tag = span_str("a");
+	struct request *r = fake_begin("PUT", "/v1/txn", SET, NULL);
+
+	reply_record(&txn_reply_schema, &(struct txn_reply){ .Results = { &result, 1, true } });
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Service\":\"s\",\"Tags\":null,"));
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/txn", SET, NULL);
+	result.Service.Tags = (struct span_list){ &tag, 1, true };
+	reply_record(&txn_reply_schema, &(struct txn_reply){ .Results = { &result, 1, true } });
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Tags\":[\"a\"],"));
+	fake_end(r);
+}
+END_TEST
+
 /* A check without a service has no tags here, and an empty list of them elsewhere. */
 START_TEST(tags_of_checks)
 {
@@ -235,7 +252,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		writing, reading, errors, tags_of_checks, what_writes, indexes_are_taken, refusals, large_answer_in_slices,
+		writing, reading, errors, tags_of_services, tags_of_checks, what_writes, indexes_are_taken, refusals, large_answer_in_slices,
 	};
 
 	return api_kit_main("api_txn", tests, sizeof(tests) / sizeof(tests[0]));
