@@ -43,7 +43,7 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/api/browser_guard.c rpcd/api/access.c rpcd/api/tenancy.c rpcd/api/api_agent_token.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/audit.c rpcd/api/audit.h rpcd/api/members_json.c rpcd/api/members_json.h \
 	rpcd/api/api.c rpcd/api/api.h rpcd/api/endpoint.c rpcd/api/endpoint.h rpcd/api/handler.c rpcd/api/render.c rpcd/api/filter.c rpcd/api/cached.c rpcd/api/translate.c \
 	rpcd/api/api_kv.c rpcd/api/api_config.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_ui.c rpcd/api/api_health.c rpcd/api/api_status.c \
-	rpcd/api/api_agent.c rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_agent.h \
+	rpcd/api/api_agent.c rpcd/api/agent_stats.c rpcd/api/agent_stats.h rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_agent.h \
 	rpcd/api/api_agent_services.c rpcd/api/api_agent_health.c rpcd/api/api_operator.c rpcd/api/api_acl.c rpcd/api/api_acl_token.c rpcd/api/api_acl_policy.c rpcd/api/api_acl_auth.c rpcd/api/api_acl.h \
 	rpcd/api/api_autopilot.c rpcd/api/host.c rpcd/api/host.h \
 	rpcd/api/api_event.c rpcd/api/api_queries.c rpcd/api/api_monitor.c rpcd/api/api_metrics.c \

@@ -112,6 +112,7 @@ add_process(struct raftd *d, struct section *s)
 	snprintf(text, sizeof(text), "%" PRIu64, log_lost());
 	add(s, "log_lines_lost", text);
 	add(s, "version", TV_VERSION);
+	add(s, "bootstrap", d->conf.bootstrap ? "true" : "false");
 }
 
 /* Is the state open, and since how long is it being opened, or how long did it take? */

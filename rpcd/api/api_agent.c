@@ -1,17 +1,14 @@
 /* /v1/agent/: this node, the members it knows, joining and leaving. */
 #include <inttypes.h>
 
-#include "common/base/histogram.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "common/text/json_text.h"
 #include "rpcd/agent/own_node.h"
+#include "rpcd/api/agent_stats.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/host.h"
 #include "rpcd/api/members_json.h"
-
-/* The API is that of this version; clients choose features by it.  What follows '+' is ours. */
-#define API_VERSION "1.10.0+triumvir." TV_VERSION
 
 /* -- self -- */
 
@@ -27,17 +24,7 @@ config_json(const struct api *api, struct buf *out)
 	buf_puts(out, ",\"NodeName\":");
 	json_quote(span_str(c->node_name), out);
 	buf_printf(out, ",\"NodeID\":\"%s\",\"Revision\":\"%s\",\"Server\":%s,\"Version\":\"%s\"}",
-	    c->node_id, TV_VERSION, c->server ? "true" : "false", API_VERSION);
-	buf_puts(out, ",\"DebugConfig\":{\"Datacenter\":");
-	json_quote(span_str(c->datacenter), out);
-	buf_puts(out, ",\"NodeName\":");
-	json_quote(span_str(c->node_name), out);
-	buf_printf(out, ",\"NodeID\":\"%s\",\"ServerMode\":%s,\"ServerPort\":%" PRIu16 ",\"SerfPortLAN\":%" PRIu16
-	    ",\"SerfPortWAN\":%" PRIu16 ",\"HTTPPort\":%" PRIu16 ",\"KVMaxValueSize\":%" PRIu64
-	    ",\"ACLsEnabled\":%s,\"ACLDefaultPolicy\":\"%s\"}",
-	    c->node_id, c->server ? "true" : "false", c->raft_port, c->lan_port, c->wan_port, api->conf->http_port,
-	    api->conf->kv_max_value_size, api->acl != NULL && acl_holds(api->acl) ? "true" : "false",
-	    c->acl_default == ACL_DEFAULT_ALLOW ? "allow" : "deny");
+	    c->node_id, TV_VERSION, c->server ? "true" : "false", API_VERSION_FULL);
 }
 
 /* Until gossipd has told about ourselves: what the configuration says. */
@@ -57,57 +44,15 @@ own_member_json(const struct api *api, struct buf *out)
 	buf_printf(out, ",\"Port\":%" PRIu16 ",\"Tags\":{},\"Status\":%d}", api->cluster->lan_port, MEMBER_NONE);
 }
 
-/* sections: map section -> map name -> text.  Histograms are for the metrics: of each there are numbers beside it. */
-static void
-stats_json(struct span sections, struct buf *out)
-{
-	struct rd in = rd_span_over(sections);
-	uint32_t n = sections.len == 0 ? 0 : mpr_map(&in);
-
-	buf_u8(out, '{');
-	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
-		const char *before = "";
-		struct span of;
-
-		if (i > 0)
-			buf_u8(out, ',');
-		json_quote(mpr_bytes(&in, INFO_NAME_BYTES_MAX), out);
-		buf_puts(out, ":{");
-		uint32_t values = mpr_map(&in);
-		for (uint32_t v = 0; v < values && in.err == TV_OK; v++) {
-			struct span name = mpr_bytes(&in, INFO_NAME_BYTES_MAX);
-			struct span text = mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX);
-
-			if (histogram_named(name, &of))
-				continue;
-			buf_puts(out, before);
-			json_quote(name, out);
-			buf_u8(out, ':');
-			json_quote(text, out);
-			before = ",";
-		}
-		buf_u8(out, '}');
-	}
-	buf_u8(out, '}');
-}
-
 /* As the catalog is to have it. */
 static void
 meta_json(struct request *r, struct buf *out)
 {
-	struct own_node own;
+	struct own_node own = { .meta = { .n = 0 } };
 
-	buf_u8(out, '{');
 	if (!own_node_make(r->api->cluster, &r->arena, &own))
 		own.meta.n = 0;
-	for (uint32_t i = 0; i < own.meta.n; i++) {
-		if (i > 0)
-			buf_u8(out, ',');
-		json_quote(own.meta.kv[i][0], out);
-		buf_u8(out, ':');
-		json_quote(own.meta.kv[i][1], out);
-	}
-	buf_u8(out, '}');
+	agent_map_json(&own.meta, out);
 }
 
 static void
@@ -121,7 +66,7 @@ on_info(void *ctx, struct span sections)
 	buf_puts(out, ",\"Member\":");
 	own_member_json(r->api, out);
 	buf_puts(out, ",\"Stats\":");
-	stats_json(sections, out);
+	agent_stats_json(r->api, sections, out);
 	buf_puts(out, ",\"Meta\":");
 	meta_json(r, out);
 	buf_u8(out, '}');
@@ -138,6 +83,8 @@ self_begin(struct request *r, struct span coords)
 
 	buf_u8(out, '{');
 	config_json(r->api, out);
+	buf_puts(out, ",\"DebugConfig\":");
+	agent_debug_config_json(r->api, &r->arena, out);
 	buf_puts(out, ",\"Coord\":");
 	if (coords.len > 0 && mpr_array(&in) > 0 && api_read_coord(&in, &r->arena, &own) == TV_OK)
 		schema_json_rec(&coordinate_rec_schema, &own.Coord, out);
@@ -183,6 +130,17 @@ run_self(struct request *r)
 		self_begin(r, SPAN_NONE);	/* gossipd is away */
 		ask_info(r, a);
 	}
+}
+
+/* -- version -- */
+
+/* Nothing is known of when it was built: that would be another one each time. */
+static void
+run_version(struct request *r)
+{
+	buf_puts(&r->answer.body, "{\"SHA\":\"" TV_VERSION "\",\"BuildDate\":\"1970-01-01T00:00:01Z\","
+	    "\"HumanVersion\":\"" API_VERSION_FULL "\",\"FIPS\":\"\"}");
+	answer_json(r);
 }
 
 /* -- host -- */
@@ -361,6 +319,7 @@ run_reload(struct request *r)
 
 const struct endpoint api_agent[] = {
 	{ "/v1/agent/self", "GET", ACCESS_AGENT_READ, .run = run_self },
+	{ "/v1/agent/version", "GET", ACCESS_NONE, .run = run_version },
 	{ "/v1/agent/host", "GET", ACCESS_OPERATOR_READ, .run = run_host },
 	{ "/v1/agent/members", "GET", ACCESS_SHOWN, .run = run_members },
 	{ "/v1/agent/join/", "PUT", ACCESS_AGENT_WRITE | ACCESS_ADMIN, .missing = "Missing address to join",

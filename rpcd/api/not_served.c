@@ -8,7 +8,6 @@
 static const char *const paths[] = {
 	"/v1/acl/templated-policies", "/v1/acl/templated-policy/",
 	"/v1/agent/connect/", "/v1/agent/metrics/stream",
-	"/v1/agent/version",
 	"/v1/catalog/gateway-services/",
 	"/v1/connect/", "/v1/discovery-chain/", "/v1/exported-services",
 	"/v1/health/ingress/", "/v1/imported-services", "/v1/internal/ui/gateway-intentions/",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""node_meta and tagged_addresses of cluster.conf: the catalog, DNS and the agent say them, they follow a reload, and the
-leader's passes leave them alone."""
+"""What an agent tells of its node.  node_meta and tagged_addresses of cluster.conf: the catalog, DNS and the agent say them,
+they follow a reload, and the leader's passes leave them alone."""
 import json
 import os
 import sys
@@ -122,4 +122,31 @@ def test_without_the_right():
         wait_for("all is well", lambda: lines() == [])
 
 
-main(test_as_configured, test_bad_file, test_without_the_right)
+def test_self():
+    """What programs for Consul look for in /v1/agent/self, of a server and of a client; and the version, which anybody sees."""
+    with Cluster("127.151.4") as c:
+        server = c.add("n1", 1, raftd=OFTEN, **ON).start()
+        client = c.add("c1", 2, server=False, retry_join=[server.addr], **ON).start()
+        acl = Acl(server)
+        show = auth(acl.secret)
+
+        def stats(node):
+            return wait_for("it answers", lambda: node.get("/v1/agent/self", headers=show).json())
+        wait_for("the client knows the server", lambda: stats(client)["Stats"]["consul"].get("known_servers") == "1")
+        client.put("/v1/agent/service/register", {"Name": "web", "Checks": [
+            {"Name": "a", "TTL": "1h"}, {"Name": "b", "TCP": "127.0.0.1:1", "Interval": "1h"}]}, headers=show).ok()
+        told = stats(client)
+        assert told["Stats"]["agent"] == {"check_monitors": "0", "check_ttls": "1", "checks": "2", "services": "1"}, told
+        assert told["Stats"]["consul"] == {"acl": "enabled", "known_servers": "1", "server": "false"}, told
+        assert told["DebugConfig"]["SerfAdvertiseAddrLAN"] == "tcp://%s:8301" % client.addr, told
+        assert told["DebugConfig"]["TaggedAddresses"] == addresses(client.addr), told
+        told = stats(server)["Stats"]
+        assert told["consul"] == {"acl": "enabled", "bootstrap": "true", "known_datacenters": "1", "leader": "true",
+                                  "leader_addr": server.addr + ":8300", "server": "true"}, told
+        assert told["raft"]["protocol_version"] == "3" and told["runtime"]["os"] == "linux", told
+        assert all(isinstance(v, str) for section in told.values() for v in section.values())
+        version = client.get("/v1/agent/version").ok().json()
+        assert version["HumanVersion"].startswith("1.10.0+triumvir.") and sorted(version) == ["BuildDate", "FIPS", "HumanVersion", "SHA"]
+
+
+main(test_as_configured, test_bad_file, test_without_the_right, test_self)

@@ -79,7 +79,11 @@ START_TEST(members)
 	fake.info_done(fake.admin_ctx, buf_span(&info));
 	fake_answered(r, 200, NULL);
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body),
-	    "\"Stats\":{\"raft\":{\"state\":\"Leader\",\"term\":\"3\"}}"));
+	    "\"Stats\":{\"raft\":{\"state\":\"Leader\",\"term\":\"3\",\"protocol_version\":\"3\"},"
+	    "\"agent\":{\"check_monitors\":\"0\",\"check_ttls\":\"0\",\"checks\":\"2\",\"services\":\"1\"},\"build\":{"));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body),
+	    "\"version_metadata\":\"triumvir." TV_VERSION "\"},\"consul\":{\"acl\":\"disabled\","));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"DebugConfig\":{\"Datacenter\":\"dc1\",\"NodeName\":\"n1\","));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Member\":{\"Name\":\"n1\",\"Addr\":\"127.0.0.1\""));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"NodeID\":\"11111111-2222-3333-4444-555555555555\""));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Coord\":" COORD_JSON ","));
@@ -90,6 +94,8 @@ START_TEST(members)
 	fake_answered(r, 200, NULL);
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Coord\":null,"));
 	fake_end(r);
+	fake_is("GET", "/v1/agent/version", NULL, 200, "{\"SHA\":\"" TV_VERSION "\",\"BuildDate\":\"1970-01-01T00:00:01Z\","
+	    "\"HumanVersion\":\"1.10.0+triumvir." TV_VERSION "\",\"FIPS\":\"\"}");
 	buf_done(&coords);
 	buf_done(&info);
 }
