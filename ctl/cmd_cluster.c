@@ -121,12 +121,22 @@ wait_caught_up(struct ctl *ctl)
 	return 0;
 }
 
-/* Several addresses may be asked: which one failed is said. */
+/* Several addresses may be asked: which one failed is said, and so not what the API puts around it. */
 static void
-complain_of(struct ctl *ctl, const char *address, const struct client_answer *a)
+complain_of(struct ctl *ctl, const char *address, struct client_answer *a)
 {
+	static const char list[] = "1 error occurred:\n\t* ";
 	struct buf what = BUF_INIT(8192);
 
+	if (span_starts(buf_span(&a->body), span_str(list))) {
+		buf_drop(&a->body, sizeof(list) - 1);
+		while (a->body.len > 0 && a->body.data[a->body.len - 1] == '\n')
+			a->body.len--;
+		buf_printf(&what, "Failed to join %s: ", address);
+		if (span_starts(buf_span(&a->body), buf_span(&what)))
+			buf_drop(&a->body, what.len);
+		buf_reset(&what);
+	}
 	buf_printf(&what, "join: %s", address);
 	client_complain(ctl->client, buf_cstr(&what), a);
 	buf_done(&what);

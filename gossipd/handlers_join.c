@@ -1,8 +1,10 @@
 /* gossipd.sock: joins, and the names that they wait for; see handlers_int.h. */
 #include "config.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/conf/keys.h"
 #include "gossipd/handlers.h"
@@ -62,6 +64,24 @@ join_error(const struct engine *e, enum gossip_pool pool, const struct swim_join
 		snprintf(text, cap, "%s", tv_strerror(err));
 }
 
+/* "dial tcp 10.0.0.1:8301: connect: connection refused": Go's words, which programs look for. */
+static bool
+dial_error(const struct pool *p, const struct swim_join *j, char *text, size_t cap)
+{
+	int error = pool_dial_error(p, &j->error_addr);
+	char addr[NET_TEXT_BYTES];
+	const char *why = strerror(error);
+
+	if (j->error == TV_ETIMEOUT)
+		snprintf(text, cap, "dial tcp %s: i/o timeout", net_text(&j->error_addr, addr));
+	else if (j->error == TV_EUNREACH && error != 0)
+		snprintf(text, cap, "dial tcp %s: connect: %c%s", net_text(&j->error_addr, addr),
+		    tolower((unsigned char)why[0]), why + 1);
+	else
+		return false;
+	return true;
+}
+
 static void
 name_taken(const struct engine *e, const struct gaddr *rival, char *text, size_t cap)
 {
@@ -87,7 +107,8 @@ handlers_joined(struct handlers *h, enum gossip_pool pool, const struct swim_joi
 		answer_join(p->client, p->frame_id, TV_OK, "", j->contacted);
 	} else {
 		join_error(h->e, pool, j, why, sizeof(why));
-		snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), why);
+		if (!dial_error(h->e->pools[pool], j, text, sizeof(text)))
+			snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), why);
 		answer_join(p->client, p->frame_id, TV_EUNREACH, text, 0);
 	}
 	free(p);

@@ -534,6 +534,12 @@ pool_udp_stats(const struct pool *p, struct udp_stats *out)
 	udp_stats(p->udp, out);
 }
 
+int
+pool_dial_error(const struct pool *p, const struct gaddr *to)
+{
+	return streams_error(p->streams, to);
+}
+
 void
 pool_streams_stats(const struct pool *p, struct streams_stats *out)
 {

@@ -80,6 +80,8 @@ bool pool_has_member_at(const struct pool *p, const struct gaddr *addr);
 /* Failed writes of the snapshot. */
 uint64_t pool_snapshot_errors(const struct pool *p);
 void pool_udp_stats(const struct pool *p, struct udp_stats *out);
+/* As streams_error(). */
+int pool_dial_error(const struct pool *p, const struct gaddr *to);
 void pool_streams_stats(const struct pool *p, struct streams_stats *out);
 
 #endif

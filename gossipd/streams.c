@@ -50,6 +50,10 @@ struct streams {
 	struct packet_scratch *scratch;
 	struct streams_stats stats;
 	struct log_limit limit;
+	struct {			/* the last connection that failed */
+		struct gaddr to;
+		int error;
+	} lost;
 };
 
 static void
@@ -260,6 +264,20 @@ read_some(struct stream *st)
 		answer(st);
 }
 
+static enum tv_err
+unreachable(struct streams *t, const struct gaddr *to, int error)
+{
+	t->lost.to = *to;
+	t->lost.error = error;
+	return TV_EUNREACH;
+}
+
+int
+streams_error(const struct streams *t, const struct gaddr *to)
+{
+	return gaddr_eq(&t->lost.to, to) ? t->lost.error : 0;
+}
+
 /* Connected, or not. */
 static enum tv_err
 finish_connect(struct stream *st)
@@ -268,7 +286,7 @@ finish_connect(struct stream *st)
 	socklen_t len = sizeof(error);
 
 	if (getsockopt(st->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != 0)
-		return TV_EUNREACH;
+		return unreachable(st->set, &st->peer, error);
 	st->phase = PHASE_WRITE_REQUEST;
 	return TV_OK;
 }
@@ -368,7 +386,7 @@ on_accept(void *ctx, int fd)
 
 /* A connecting socket, or -1 with *why: TV_EINVAL when the walls allow no connection to that port. */
 static int
-dial(const struct gaddr *to, enum tv_err *why)
+dial(struct streams *t, const struct gaddr *to, enum tv_err *why)
 {
 	struct sockaddr_storage sa;
 	int family = to->len == 4 ? AF_INET : AF_INET6, fd;
@@ -380,7 +398,7 @@ dial(const struct gaddr *to, enum tv_err *why)
 	fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&sa, len) == 0 || errno == EINPROGRESS)
 		return fd;
-	*why = errno == EACCES ? TV_EINVAL : TV_EUNREACH;
+	*why = errno == EACCES ? TV_EINVAL : unreachable(t, to, errno);
 	close(fd);
 	return -1;
 }
@@ -400,7 +418,7 @@ streams_dial(struct streams *t, const struct swim_stream *want)
 {
 	struct mono left = mono_sub(want->deadline, clock_mono());
 	enum tv_err why = TV_EUNREACH;
-	struct stream *st = stream_new(t, dial(&want->to, &why), &want->to, true);
+	struct stream *st = stream_new(t, dial(t, &want->to, &why), &want->to, true);
 
 	if (st == NULL)
 		return;			/* the core gives up on it some time after the deadline */

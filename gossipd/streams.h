@@ -48,6 +48,8 @@ struct streams_stats {
 struct streams *streams_new(const struct streams_conf *conf);
 /* Starts an exchange; copies the message. */
 void streams_dial(struct streams *t, const struct swim_stream *want);
+/* Why the last connection that failed did, if it was to this address: errno; else 0. */
+int streams_error(const struct streams *t, const struct gaddr *to);
 void streams_stats(const struct streams *t, struct streams_stats *out);
 /* Closes everything without call backs. */
 void streams_free(struct streams *t);

@@ -230,12 +230,30 @@ api_not_asked(struct request *r, struct note *a, enum tv_err err)
 		answer_text(r, 500, "%s", tv_strerror(err));
 }
 
+/* Nobody could be joined: as Consul lists it. */
+static void
+on_joined(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct note *a = ctx;
+	struct request *r = note_request(a);
+	bool whole = span_starts(text, span_str("Failed to "));
+
+	if (r == NULL || err != TV_EUNREACH || text.len == 0) {
+		on_admin(ctx, err, text, count);
+		return;
+	}
+	note_free(a);
+	answer_text(r, 500, "1 error occurred:\n\t* %s%.*s%s%.*s\n\n", whole ? "" : "Failed to join ",
+	    whole ? 0 : (int)r->rest.len, (const char *)r->rest.p, whole ? "" : ": ", (int)text.len,
+	    (const char *)text.p);
+}
+
 static void
 run_join(struct request *r)
 {
 	struct note *a = note_new(r);
 
-	enum tv_err err = a == NULL ? TV_ENOMEM : admin_join(r->api->admin, api_pool(r), r->rest, on_admin, a);
+	enum tv_err err = a == NULL ? TV_ENOMEM : admin_join(r->api->admin, api_pool(r), r->rest, on_joined, a);
 	if (err != TV_OK)
 		api_not_asked(r, a, err);
 }

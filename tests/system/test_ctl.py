@@ -169,6 +169,10 @@ def test_on_a_server():
         expect(1, 'no section "nosuch" on this node\n', *at, "info", "nosuch")
         expect(1, "clusterctl: join: nobody: ", *at, "join", "nobody")
         expect(1, "Failed to resolve nobody: ", *at, "join", "nobody")
+        away = "dial tcp 127.60.51.99:8301: connect: connection refused"
+        expect(1, "clusterctl: join: 127.60.51.99: %s\n" % away, *at, "join", "127.60.51.99")
+        a = node.put("/v1/agent/join/127.60.51.99")
+        assert (a.status, a.text) == (500, "1 error occurred:\n\t* Failed to join 127.60.51.99: %s\n\n" % away), a
         expect(1, "No node found", *at, "force-leave", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "remove-peer", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "transfer-leader", "nobody")

@@ -371,6 +371,14 @@ START_TEST(administration)
 	fake.admin_done(fake.admin_ctx, TV_ETIMEOUT, span_str("no answer from x"), 0);
 	fake_answered(r, 500, "no answer from x");
 	fake_end(r);
+	r = fake_begin("PUT", "/v1/agent/join/x", NULL, NULL);
+	fake.admin_done(fake.admin_ctx, TV_EUNREACH, span_str("dial tcp 10.0.0.9:8301: i/o timeout"), 0);
+	fake_answered(r, 500, "1 error occurred:\n\t* Failed to join x: dial tcp 10.0.0.9:8301: i/o timeout\n\n");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/agent/join/x", NULL, NULL);
+	fake.admin_done(fake.admin_ctx, TV_EUNREACH, span_str("Failed to resolve x: no such host"), 0);
+	fake_answered(r, 500, "1 error occurred:\n\t* Failed to resolve x: no such host\n\n");
+	fake_end(r);
 	fake.admin_start = TV_EUNREACH;
 	fake_is("PUT", "/v1/agent/join/x", NULL, 500, "gossipd is not running on this node");
 	fake.admin_start = TV_OK;
