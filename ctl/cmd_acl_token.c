@@ -1,4 +1,4 @@
-/* clusterctl acl bootstrap, token, login, logout: what makes, shows and ends tokens. */
+/* clusterctl acl bootstrap, set-agent-token, token, login, logout: what makes, shows, uses and ends tokens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +156,55 @@ acl_bootstrap(struct ctl *ctl)
 		fprintf(stderr, "This token may do everything. Keep its secret in a file that only you can read, and "
 		    "show it with --token-file FILE or TRIUMVIR_TOKEN; --out FILE would have written that file.\n");
 	return rc;
+}
+
+/* -- the agent's own -- */
+
+/* As the command and the API call them. */
+static const struct { const char *word, *path; } agent_kinds[] = {
+	{ "default", "default" }, { "agent", "agent" }, { "recovery", "agent_master" },
+	{ "agent_master", "agent_master" }, { "replication", "replication" },
+	{ "config_file_service_registration", "config_file_service_registration" },
+};
+
+static const char *
+agent_kind_path(const char *word)
+{
+	for (size_t i = 0; i < sizeof(agent_kinds) / sizeof(agent_kinds[0]); i++)
+		if (strcmp(agent_kinds[i].word, word) == 0)
+			return agent_kinds[i].path;
+	fprintf(stderr, "clusterctl: acl set-agent-token: \"%s\" is not one of default, agent, recovery, replication, "
+	    "config_file_service_registration\n", word);
+	return NULL;
+}
+
+int
+acl_set_agent_token(struct ctl *ctl)
+{
+	struct buf path = BUF_INIT(256), secret = BUF_INIT(SECRET_BYTES_MAX), body = BUF_INIT(2 * SECRET_BYTES_MAX);
+	const char *kind = agent_kind_path(ctl->argv[0]);
+	struct client_answer a;
+	bool done;
+
+	if (kind == NULL)
+		return 2;
+	if (!token_file_read(ctl->verb->words, ctl->argv[1], &secret)) {
+		buf_done(&secret);
+		return 1;
+	}
+	buf_printf(&path, "/v1/agent/token/%s", kind);
+	put_secret("Token", &secret, &body);
+	done = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), TIMEOUT_S, &a);
+	if (done)
+		printf("ACL token \"%s\" set successfully\nIt holds until the agent is reloaded or restarted; with "
+		    "acl.enable_token_persistence in rpcd.conf it is kept.\n", ctl->argv[0]);
+	else
+		client_complain(ctl->client, ctl->verb->words, &a);
+	client_answer_done(&a);
+	buf_done(&path);
+	buf_done(&secret);
+	buf_done(&body);
+	return done ? 0 : 1;
 }
 
 /* -- tokens -- */

@@ -173,7 +173,8 @@ ctl_verb services_deregister, maint_status, maint_enable, maint_disable, raft_li
 ctl_verb cmd_health, raft_transfer_leader, autopilot_get, autopilot_set, autopilot_health, raft_recover;
 ctl_verb snapshot_save, snapshot_restore, snapshot_inspect, snapshot_status, keyring_show, keyring_install;
 ctl_verb keyring_use, keyring_remove, keyring_export, keyring_rotate, keyring_encrypt, cmd_reload, cmd_keygen;
-ctl_verb acl_bootstrap, acl_token_list, acl_token_read, acl_token_self, acl_token_create, acl_token_update;
+ctl_verb acl_bootstrap, acl_set_agent_token;
+ctl_verb acl_token_list, acl_token_read, acl_token_self, acl_token_create, acl_token_update;
 ctl_verb acl_token_clone, acl_token_delete, acl_policy_list, acl_policy_read, acl_policy_create, acl_policy_update;
 ctl_verb acl_policy_delete, acl_role_list, acl_role_read, acl_role_create, acl_role_update, acl_role_delete;
 ctl_verb acl_method_list, acl_method_read, acl_method_create, acl_method_update, acl_method_delete;

@@ -198,6 +198,9 @@ const struct verb ctl_verbs[] = {
 	{ "acl", "", "manage who may do what", NULL, NULL },
 	{ "acl bootstrap", "[FILE|-]", "make the first token, which may do everything", acl_bootstrap, OPTIONS(
 		OPT("FILE|-", "its secret, a UUID, instead of one made up"), OUT) },
+	{ "acl set-agent-token", "KIND FILE|-", "give the agent a token of its own", acl_set_agent_token, OPTIONS(
+		OPT("KIND", "default, agent, recovery, replication or config_file_service_registration"),
+		OPT("FILE|-", "the secret of the token")) },
 	{ "acl token list", "", "show the tokens", acl_token_list, OPTIONS(
 		OPT("--policy POLICY", "only those with this policy"), OPT("--role ROLE", "only those with this role"),
 		OPT("--method METHOD", "only those of its logins"), STALE, DC) },

@@ -546,6 +546,7 @@ start_agent(struct rpcd *p)
 		.cluster = &p->cluster, .entries_max = (unsigned)c->checks_max, .output_max = c->check_output_max_size,
 		.sync_interval = c->sync_interval, .update_interval = c->check_update_interval,
 		.sync_wait = c->check_sync_wait, .seed = seed(), .route = p->route, .token = own_token(p),
+		.file_token = { .get = agent_token_config_file, .tokens = &p->tokens },
 		.members = lan_members, .ctx = p,
 	}, p->loop, p->checks_path);
 	if (p->registry == NULL || !start_checks(p) || !start_dns(p))

@@ -171,6 +171,8 @@ const struct conf_opt rpcd_opts[] = {
 	    CONF_LIVE, "whoever shows it administers this node, whether servers can be asked or not" },
 	{ "acl.tokens.replication", CONF_SECRET, F(acl_tokens[RPCD_TOKEN_REPLICATION]), NULL, NULL, NULL, NULL,
 	    CONF_LIVE, "with it servers of another datacenter read policies, roles and tokens of the primary" },
+	{ "acl.tokens.config_file_service_registration", CONF_SECRET, F(acl_tokens[RPCD_TOKEN_CONFIG_FILE]), NULL, NULL,
+	    NULL, NULL, CONF_LIVE, "token of what services.d defines without one; without it acl.tokens.agent" },
 	{ "audit.to", CONF_CHOICE, F(audit_to), "auto", NULL, NULL, "auto|off|log|file", CONF_LIVE,
 	    "where it is told who did what; auto: log where cluster.conf has acl.enabled = true, else off" },
 	{ "audit.file", CONF_NAME, F(audit_file), "audit.log", NULL, NULL, NULL, CONF_LIVE,

@@ -14,6 +14,7 @@ enum rpcd_token {
 	RPCD_TOKEN_AGENT,		/* of this node's own work; else the default one */
 	RPCD_TOKEN_AGENT_MASTER,	/* gives agent write here, without servers */
 	RPCD_TOKEN_REPLICATION,
+	RPCD_TOKEN_CONFIG_FILE,		/* of what services.d defines without one; else the agent's */
 	RPCD_TOKENS
 };
 /* In the order of the option's choices. */

@@ -15,7 +15,7 @@
 
 RECORD_LOCAL(kept_tokens,
 	(STR, Default, SF_OMITEMPTY), (STR, Agent, SF_OMITEMPTY), (STR, AgentMaster, SF_OMITEMPTY),
-	(STR, Replication, SF_OMITEMPTY))
+	(STR, Replication, SF_OMITEMPTY), (STR, ConfigFile, SF_OMITEMPTY))
 
 static struct span *
 field_of(struct kept_tokens *k, enum rpcd_token kind)
@@ -23,6 +23,7 @@ field_of(struct kept_tokens *k, enum rpcd_token kind)
 	struct span *const fields[RPCD_TOKENS] = {
 		[RPCD_TOKEN_DEFAULT] = &k->Default, [RPCD_TOKEN_AGENT] = &k->Agent,
 		[RPCD_TOKEN_AGENT_MASTER] = &k->AgentMaster, [RPCD_TOKEN_REPLICATION] = &k->Replication,
+		[RPCD_TOKEN_CONFIG_FILE] = &k->ConfigFile,
 	};
 
 	return fields[kind];
@@ -105,18 +106,20 @@ agent_tokens_close(struct agent_tokens *t)
 bool
 agent_token_kind(struct span name, enum rpcd_token *out)
 {
-	static const char *const names[RPCD_TOKENS][2] = {
+	static const char *const names[RPCD_TOKENS][3] = {
 		[RPCD_TOKEN_DEFAULT] = { "default", "acl_token" },
 		[RPCD_TOKEN_AGENT] = { "agent", "acl_agent_token" },
-		[RPCD_TOKEN_AGENT_MASTER] = { "agent_master", "acl_agent_master_token" },
+		[RPCD_TOKEN_AGENT_MASTER] = { "agent_master", "acl_agent_master_token", "agent_recovery" },
 		[RPCD_TOKEN_REPLICATION] = { "replication", "acl_replication_token" },
+		[RPCD_TOKEN_CONFIG_FILE] = { "config_file_service_registration" },
 	};
 
 	for (int kind = 0; kind < RPCD_TOKENS; kind++)
-		if (span_eqs(name, names[kind][0]) || span_eqs(name, names[kind][1])) {
-			*out = (enum rpcd_token)kind;
-			return true;
-		}
+		for (int i = 0; i < 3 && names[kind][i] != NULL; i++)
+			if (span_eqs(name, names[kind][i])) {
+				*out = (enum rpcd_token)kind;
+				return true;
+			}
 	return false;
 }
 
@@ -140,6 +143,12 @@ agent_token_own(const struct agent_tokens *t)
 	struct span own = t == NULL ? span_of("", 0) : agent_token(t, RPCD_TOKEN_AGENT);
 
 	return own.len > 0 ? own : agent_token_default(t);
+}
+
+struct span
+agent_token_config_file(const struct agent_tokens *t)
+{
+	return t == NULL ? span_of("", 0) : agent_token(t, RPCD_TOKEN_CONFIG_FILE);
 }
 
 const char *

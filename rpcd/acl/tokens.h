@@ -32,6 +32,8 @@ struct span agent_token_own(const struct agent_tokens *t);
 const char *agent_token_own_key(const struct agent_tokens *t);
 /* Of whoever shows none.  t may be NULL. */
 struct span agent_token_default(const struct agent_tokens *t);
+/* Of what services.d defines without one; "": that of this node's own work.  t may be NULL. */
+struct span agent_token_config_file(const struct agent_tokens *t);
 /* Where one of these comes from, for who asks servers on this node's own account. */
 struct token_source {
 	struct span (*get)(const struct agent_tokens *t);	/* NULL: none */

@@ -64,6 +64,7 @@ struct registry_conf {
 	void (*cancel)(struct route_call *call);
 	struct route *route;
 	struct token_source token;	/* for what has none of its own */
+	struct token_source file_token;	/* the same of what files define; "": as what they do not */
 	/* registry_run() is to be called at this instant, and not at the one told before.  MONO_NEVER: not at all. */
 	void (*due)(void *ctx, struct mono at);
 	/* Something is unsaved (registry_print_changes()); durable: it must survive a crash. */

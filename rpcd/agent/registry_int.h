@@ -187,6 +187,8 @@ void sync_compare(struct registry *r);
 void sync_stop(struct registry *r);
 
 /* -- registry_rights.c -- */
+/* Its own, or that of what files define; empty: the agent's. */
+struct span entry_token(const struct entry *e);
 /* That this push shows now; empty: the agent's. */
 struct span push_token(const struct push *p);
 /* After a refusal: takes the next one that it may show.  False: there is none. */

@@ -7,13 +7,19 @@
 /* -- tokens -- */
 
 struct span
+entry_token(const struct entry *e)
+{
+	return e->token.len == 0 && e->from_file ? token_of(&e->registry->conf.file_token) : e->token;
+}
+
+struct span
 push_token(const struct push *p)
 {
 	const struct entry *owner = entry_owner(p->first);
 
 	if (p->token == TOKEN_OWN)
-		return p->first->token;
-	return p->token == TOKEN_SERVICE && owner != NULL ? owner->token : SPAN_NONE;
+		return entry_token(p->first);
+	return p->token == TOKEN_SERVICE && owner != NULL ? entry_token(owner) : SPAN_NONE;
 }
 
 bool
@@ -24,11 +30,12 @@ push_next_token(struct push *p)
 	/* What was never taken, and a registration of a service, needs a right of its own. */
 	if (!e->accepted || (!p->removal && e->kind == ENTRY_SERVICE) || p->token == TOKEN_AGENT)
 		return false;
-	if (p->token == TOKEN_OWN && owner != NULL && owner->token.len > 0 && !span_eq(owner->token, e->token)) {
+	if (p->token == TOKEN_OWN && owner != NULL && entry_token(owner).len > 0 &&
+	    !span_eq(entry_token(owner), entry_token(e))) {
 		p->token = TOKEN_SERVICE;
 		return true;
 	}
-	if (p->token == TOKEN_OWN && e->token.len == 0)
+	if (p->token == TOKEN_OWN && entry_token(e).len == 0)
 		return false;			/* that was the agent's */
 	p->token = TOKEN_AGENT;
 	return true;
@@ -88,6 +95,9 @@ put_why(const struct entry *e, struct buf *out)
 
 	if (e->refused_agent)
 		put_agent_token(r, e->refusal, out);
+	else if (e->token.len == 0 && e->from_file)
+		buf_printf(out, "acl.tokens.config_file_service_registration %s",
+		    e->refusal == REFUSED_UNKNOWN ? "is unknown" : "lacks ");
 	else
 		buf_printf(out, "the token of %s %.*s %s", kind_name(e), (int)e->id.len, (const char *)e->id.p,
 		    e->refusal == REFUSED_UNKNOWN ? "is unknown" : "lacks ");

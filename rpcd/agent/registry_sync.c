@@ -289,7 +289,8 @@ join_checks(struct push *p, struct catalog_register *args)
 	struct check *v = arena_array(&r->scratch, count, sizeof(*v));
 	args->Checks.v = v;
 	for (struct entry *e = entry_check_first(r, service->id); e != NULL && v != NULL; e = entry_check_next(e)) {
-		if (e->removed || e->push != NULL || e->dirty == CLEAN || !span_eq(e->token, service->token))
+		if (e->removed || e->push != NULL || e->dirty == CLEAN ||
+		    !span_eq(entry_token(e), entry_token(service)))
 			continue;
 		if ((bytes += e->rec.len) > PUSH_BYTES_MAX || !entry_unpack(e, &rec))
 			break;

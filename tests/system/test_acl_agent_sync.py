@@ -167,4 +167,32 @@ def test_the_agents_token():
         wait_well(node)
 
 
-main(test_removed, test_states, test_others_are_safe, test_the_agents_token)
+def test_token_of_files():
+    """What services.d defines goes with a token of its own, which clusterctl sets; the agent's may not say it."""
+    with Cluster("127.149.22") as c:
+        node, acl, _ = started(c, OWN)
+        services = os.path.join(node.conf, "services.d")
+        os.makedirs(services, exist_ok=True)
+        with open(os.path.join(services, "f.conf"), "w") as f:
+            f.write('service { name = "f"\n}\n')
+        acl.http("PUT", "/v1/agent/reload").ok()
+        secrets = {"admin": acl.secret, "agent": acl.token(OWN), "files": acl.token('service "f" { policy = "write" }')}
+        for name, secret in secrets.items():
+            with open(os.open(os.path.join(c.dir, name), os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+                f.write(secret + "\n")
+
+        def give(kind, name, **kw):
+            return node.ctl("--token-file", os.path.join(c.dir, "admin"), "acl", "set-agent-token", kind,
+                            os.path.join(c.dir, name), **kw)
+        assert 'ACL token "agent" set successfully' in give("agent", "agent").stdout
+        wait_line(node, 'acl.tokens.agent lacks service "f" { policy = "write" }')
+        assert states(acl, "f") == []
+        give("config_file_service_registration", "files")
+        wait_for("f is there", lambda: states(acl, "f") == [None])
+        wait_well(node)
+        refused = node.ctl("acl", "set-agent-token", "agent", os.path.join(c.dir, "files"), check=False)
+        assert refused.returncode != 0 and "Permission denied" in refused.stderr, refused
+        assert give("bogus", "files", check=False).returncode == 2
+
+
+main(test_removed, test_states, test_others_are_safe, test_the_agents_token, test_token_of_files)

@@ -654,12 +654,16 @@ START_TEST(own_tokens)
 	ck_assert(agent_token_kind(span_str("acl_agent_token"), &kind) && kind == RPCD_TOKEN_AGENT);
 	ck_assert(agent_token_kind(span_str("default"), &kind) && kind == RPCD_TOKEN_DEFAULT);
 	ck_assert(!agent_token_kind(span_str("bogus"), &kind));
+	ck_assert(agent_token_kind(span_str("agent_recovery"), &kind) && kind == RPCD_TOKEN_AGENT_MASTER);
+	ck_assert(agent_token_kind(span_str("config_file_service_registration"), &kind) && kind == RPCD_TOKEN_CONFIG_FILE);
+	ck_assert_int_eq(agent_token_set(&t, RPCD_TOKEN_CONFIG_FILE, span_str("f")), TV_OK);
 	ck_assert_int_eq(agent_token_set(&t, RPCD_TOKEN_DEFAULT, span_str("d")), TV_OK);
 	ck_assert_int_eq(agent_token_set(&t, RPCD_TOKEN_AGENT, span_str("a")), TV_OK);
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_uint_eq(st.st_mode & 0777, 0600);
 	agent_tokens_reload(&t);		/* it is kept, and goes before the file */
 	ck_assert(span_eqs(agent_token_default(&t), "d") && span_eqs(agent_token_own(&t), "a"));
+	ck_assert(span_eqs(agent_token_config_file(&t), "f") && agent_token_config_file(NULL).len == 0);
 	agent_tokens_close(&t);
 	ck_assert_int_eq(agent_tokens_open(&t, why, sizeof(why)), TV_OK);
 	ck_assert(span_eqs(agent_token_default(&t), "d") && span_eqs(agent_token_own(&t), "a"));

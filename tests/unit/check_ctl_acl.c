@@ -347,6 +347,30 @@ START_TEST(logins)
 }
 END_TEST
 
+START_TEST(agent_tokens)
+{
+	char words[256];
+
+	answers(0, "PUT /v1/agent/token/agent", 200, "");
+	snprintf(words, sizeof(words), "acl set-agent-token agent %s", file("t", SECRET "\n", 0600));
+	ck_assert_int_eq(call(words), 0);
+	ck_assert_str_eq(fake.asked, "PUT /v1/agent/token/agent {\"Token\":\"" SECRET "\"}\n");
+	ck_assert_ptr_nonnull(strstr(out_text, "ACL token \"agent\" set successfully\n"));
+	ck_assert_ptr_null(strstr(out_text, SECRET));
+	answers(0, "PUT /v1/agent/token/agent_master", 403, "Permission denied");
+	give_input(SECRET "\n");
+	ck_assert_int_eq(call("acl set-agent-token recovery -"), 1);
+	ck_assert_str_eq(fake.asked, "PUT /v1/agent/token/agent_master {\"Token\":\"" SECRET "\"}\n");
+	ck_assert_ptr_nonnull(strstr(err_text, "Permission denied"));
+	ck_assert_int_eq(call("acl set-agent-token bogus -"), 2);
+	ck_assert_ptr_nonnull(strstr(err_text, "\"bogus\" is not one of default, agent, "));
+	ck_assert_int_eq(call("acl set-agent-token agent"), 2);
+	snprintf(words, sizeof(words), "acl set-agent-token agent %s", file("open", SECRET "\n", 0644));
+	ck_assert_int_eq(call(words), 1);
+	ck_assert_str_eq(fake.asked, "");
+}
+END_TEST
+
 START_TEST(translate)
 {
 	answers(0, "POST /v1/acl/rules/translate", 200, "key_prefix \"\" {\n  policy = \"read\"\n}");
@@ -475,7 +499,7 @@ main(void)
 	Suite *s = suite_create("ctl_acl");
 	TCase *t = tcase_create("ctl_acl"), *ends = tcase_create("ends");
 	const TTest *const tests[] = {
-		token_sources, token_on_the_command_line, bad_token_files, refusals, bootstrap, bodies, updates, wrong_calls,
+		token_sources, token_on_the_command_line, bad_token_files, refusals, bootstrap, agent_tokens, bodies, updates, wrong_calls,
 		rules_as_a_table, logins, translate, explanations, explanation_for_programs,
 	};
 

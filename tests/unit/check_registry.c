@@ -106,6 +106,15 @@ static char *own_meta[2], *own_tagged[1];	/* of cluster.conf */
 static char own_ip[] = "10.0.0.1";
 static struct cluster_conf cluster;
 
+static const char *file_token_now;
+
+static struct span
+file_token_of(const struct agent_tokens *t)
+{
+	(void)t;
+	return span_str(file_token_now);
+}
+
 static struct registry *
 open_table(void)
 {
@@ -115,6 +124,7 @@ open_table(void)
 		.seed = 7,
 		.now = now, .send = send_op, .cancel = cancel, .due = due, .save = save, .news = hear,
 		.members = members, .ctx = &due_at, .token = { agent_token_of, NULL, agent_token_key },
+		.file_token = { .get = file_token_of },
 	});
 
 	ck_assert_ptr_nonnull(r);
@@ -128,7 +138,7 @@ setup(void)
 	memset(calls, 0, sizeof(calls));
 	clock_now = MONO_S(1000);
 	refuse = false;
-	agent_token_now = "";
+	agent_token_now = file_token_now = "";
 	saves = sent = 0;
 	cluster_size = 3;
 	cluster = (struct cluster_conf){ .advertise = own_ip, .advertise_wan = own_ip, .node_meta = { own_meta, 0 },
@@ -1218,6 +1228,38 @@ START_TEST(definitions_have_a_limit)
 }
 END_TEST
 
+/* What a file defines has a token of its own in rpcd.conf, unless the definition has one. */
+START_TEST(token_of_files)
+{
+	struct registry_definition v[2] = {
+		{ .rec = { .kind = ENTRY_SERVICE, .service = service("f1", "a"), .from_file = true }, .place = span_str("f:1") },
+		{ .rec = { .kind = ENTRY_SERVICE, .service = service("f2", "a"), .from_file = true,
+		    .token = span_str("own") }, .place = span_str("f:2") },
+	};
+	struct registry_blocked blocked;
+
+	agent_token_now = "mine";
+	file_token_now = "file";
+	ck_assert_int_eq(put_service(service("web1", "a"), ""), TV_OK);
+	ck_assert_str_eq(registered(TV_OK), "mine");
+	(void)define(v, 1);
+	refused_with = "Permission denied";
+	ck_assert_str_eq(registered(TV_EPERM), "file");
+	registry_blocked(table, &blocked);
+	ck_assert_str_eq(blocked.why, "acl.tokens.config_file_service_registration lacks service \"web\" { policy = \"write\" }");
+	(void)define(v, 2);
+	ck_assert_str_eq(registered(TV_OK), "own");
+	file_token_now = "better";
+	registry_token_changed(table);
+	compare((struct service[]){ service("web1", "a"), service("f2", "a") }, 2, NULL, 0);
+	ck_assert_str_eq(registered(TV_OK), "better");
+	(void)define(NULL, 0);
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		ck_assert(!calls[i].open || strcmp(calls[i].token, "better") == 0 || strcmp(calls[i].token, "own") == 0);
+	refused_with = "ACL not found";
+}
+END_TEST
+
 /* -- the node itself -- */
 
 #define PAIRS(...) ((struct span[][2]){ __VA_ARGS__ })
@@ -1356,7 +1398,7 @@ main(void)
 		entry_of_another_node_is_left_alone, registered_again_while_it_goes,
 		comparison, comparisons_are_spread, a_service_with_its_checks, no_room_for_all_of_it, news, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
 		settling, users, the_file, definitions, definitions_have_a_limit, a_server_came, counted, many,
-		node_by_default, node_as_configured, node_of_another, node_refused,
+		token_of_files, node_by_default, node_as_configured, node_of_another, node_refused,
 	};
 	Suite *s = suite_create("registry");
 	TCase *t = tcase_create("registry");
