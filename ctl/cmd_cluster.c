@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/record/member.h"
 #include "ctl/ctl.h"
+#include "ctl/local_socket.h"
 #include "ctl/raftd_leave.h"
 
 #define JOIN_TIMEOUT_S 30
@@ -185,11 +186,10 @@ is_for_raftd(struct ctl *ctl, const struct client_answer *a)
 static bool
 leave_raftd(struct ctl *ctl, bool force)
 {
-	const char *rpcd = client_socket(ctl->client), *name = strrchr(rpcd, '/');
 	struct buf path = BUF_INIT(4096), why = BUF_INIT(65536);
 	bool left;
 
-	buf_printf(&path, "%.*s/raftd.sock", (int)(name - rpcd), rpcd);
+	local_socket_path(client_socket(ctl->client), "raftd", &path);
 	left = raftd_leave(buf_cstr(&path), force, MONO_S(LEAVE_TIMEOUT_S), &why);
 	if (!left) {
 		fprintf(stderr, "clusterctl: leave: ");
@@ -219,13 +219,6 @@ cmd_leave(struct ctl *ctl)
 		rc = ctl_put(ctl, path, LEAVE_TIMEOUT_S, "Graceful leave complete.");
 	client_answer_done(&a);
 	return rc;
-}
-
-int
-cmd_reload(struct ctl *ctl)
-{
-	return ctl_put(ctl, "/v1/agent/reload", JOIN_TIMEOUT_S,
-	    "rpcd has reloaded its configuration; its log names what needs a restart.");
 }
 
 /* A living node objects, and stays; false also when that cannot be asked. */

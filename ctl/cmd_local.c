@@ -53,16 +53,15 @@ ctl_daemon_path(const char *name, char *dst, size_t cap)
 	return (size_t)snprintf(dst, cap, "%s/%s", TV_SBINDIR, name) < cap && access(dst, X_OK) == 0;
 }
 
-/* Runs DAEMON -n -c DIR quietly: the daemon's own code does the checking.  Its exit status, or 1. */
-static int
-check_with(const char *name, const char *dir, bool print)
+int
+ctl_check_conf(const char *name, const char *dir, bool print)
 {
 	char path[PATH_MAX + 64];
 	int status;
 	pid_t pid;
 
 	if (!ctl_daemon_path(name, path, sizeof(path))) {
-		fprintf(stderr, "clusterctl: validate: %s is not installed beside clusterctl nor in %s\n", name,
+		fprintf(stderr, "clusterctl: %s is not installed beside clusterctl nor in %s\n", name,
 		    TV_SBINDIR);
 		return 1;
 	}
@@ -75,7 +74,7 @@ check_with(const char *name, const char *dir, bool print)
 		_exit(127);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) {
-		fprintf(stderr, "clusterctl: validate: cannot run %s: %s\n", path, strerror(errno));
+		fprintf(stderr, "clusterctl: cannot run %s: %s\n", path, strerror(errno));
 		return 1;
 	}
 	return WEXITSTATUS(status);
@@ -128,8 +127,8 @@ cmd_validate(struct ctl *ctl)
 	server = conf.server;
 	bool keys_ok = check_keys(&conf);
 	cluster_conf_free(&conf);
-	if (!keys_ok || check_with("gossipd", dir, print) != 0 || check_with("rpcd", dir, print) != 0 ||
-	    (server && check_with("raftd", dir, print) != 0))
+	if (!keys_ok || ctl_check_conf("gossipd", dir, print) != 0 || ctl_check_conf("rpcd", dir, print) != 0 ||
+	    (server && ctl_check_conf("raftd", dir, print) != 0))
 		return 1;
 	if (!print)
 		printf("%s: the configuration is valid (%s node).\n", dir, server ? "server" : "client");

@@ -7,39 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/net/frame.h"
 #include "common/net/msg.h"
 #include "common/record/messages.h"
+#include "ctl/local_socket.h"
 #include "ctl/raftd_leave.h"
 
 #define ASK_ID 1
 #define ANSWER_BYTES_MAX (1u << 20)
-
-static int
-open_channel(const char *path)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	int fd;
-
-	if (strlen(path) >= sizeof(a.sun_path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	memcpy(a.sun_path, path, strlen(path));
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd != -1 && connect(fd, (const struct sockaddr *)&a, sizeof(a)) == -1) {
-		int error = errno;
-
-		(void)close(fd);
-		errno = error;
-		return -1;
-	}
-	return fd;
-}
 
 /* The greeting, and the question. */
 static void
@@ -135,7 +113,7 @@ bool
 raftd_leave(const char *path, bool force, struct mono timeout, struct buf *why)
 {
 	struct buf question = BUF_INIT(4096);
-	int fd = open_channel(path);
+	int fd = local_socket_open(path);
 	bool left = false;
 
 	put_question(&question, force);

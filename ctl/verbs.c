@@ -285,7 +285,7 @@ const struct verb ctl_verbs[] = {
 		OPT("--interval D", "between two captures, 2s without it"),
 		OPT("--output FILE", "the archive, a .tar.gz"),
 		OPT("--config DIR", "configuration of the node, when it is not asked by its socket")) },
-	{ "reload", "", "make rpcd reload its configuration", cmd_reload, NULL },
+	{ "reload", "", "make the daemons of the node reload their configuration", cmd_reload, NULL },
 	{ "keygen", "[DIR]", "make cluster.key, server.key and server.pub, or only that", cmd_keygen, OPTIONS(
 		OPT("--pub", "only server.pub, from the server.key that is there")) },
 	{ "validate", "[DIR]", "check the configuration files", cmd_validate, OPTIONS(

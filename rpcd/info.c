@@ -295,6 +295,7 @@ put_texts(const struct rpcd *p, struct buf *b)
 	put_text(b, "acl_down_policy", down_policies[p->conf.acl_down]);
 	acl_stats(p->acl, &acl);
 	put_text(b, "acl_down_why", acl.holds && acl.down ? tv_strerror(acl.down_why) : "");
+	put_text(b, "configuration", p->spec->conf_dir);
 	put_text(b, "sandbox", sandbox_status());
 	put_text(b, "folders", daemon_folders());
 	put_text(b, "gossipd", daemon_client_state(members_daemon(p->members)));
@@ -302,7 +303,7 @@ put_texts(const struct rpcd *p, struct buf *b)
 	put_text(b, "acl_replication_trouble", acl_replicator_trouble(p->replicator));
 	put_text(b, "collision", twin_watch_text(p->twin_watch));
 	put_text(b, "collision_remedy", twin_watch_remedy(p->twin_watch));
-	return 10;
+	return 11;
 }
 
 unsigned

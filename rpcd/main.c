@@ -43,12 +43,15 @@
 
 /* -- before the sandbox ------------------------------------------------------ */
 
-/*
- * whole: they must fit what is registered.  Whether scripts may be run was decided at the start: the process that runs
- * them is there or not.
- */
+static bool
+allows_scripts(const struct rpcd_conf *c)
+{
+	return c->enable_script_checks || c->enable_local_script_checks;
+}
+
+/* whole: they must fit what is registered.  c: what rpcd.conf says now. */
 static enum tv_err
-read_definitions(struct rpcd *p, const char *dir, bool whole, char *errbuf, size_t cap)
+read_definitions(struct rpcd *p, const struct rpcd_conf *c, const char *dir, bool whole, char *errbuf, size_t cap)
 {
 	char folder[PATH_BYTES_MAX];
 	enum tv_err err;
@@ -58,8 +61,8 @@ read_definitions(struct rpcd *p, const char *dir, bool whole, char *errbuf, size
 		return TV_EINVAL;
 	}
 	def_set_done(&p->defined);
-	err = def_files_read(&p->defined, folder, USER, p->conf.enable_script_checks ||
-	    p->conf.enable_local_script_checks, p->registry, errbuf, cap);
+	err = def_files_read(&p->defined, folder, USER, allows_scripts(&p->conf) ? DEF_SCRIPTS_ON :
+	    allows_scripts(c) ? DEF_SCRIPTS_AFTER_RESTART : DEF_SCRIPTS_OFF, p->registry, errbuf, cap);
 	if (err == TV_OK && whole && p->registry != NULL)
 		err = registry_definable(p->registry, p->defined.v, p->defined.n, errbuf, cap);
 	return err;
@@ -75,7 +78,7 @@ check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
 	enum tv_err err = rpcd_conf_check(d->conf, errbuf + n, cap - (size_t)n);
 	if (err == TV_OK)
 		err = dns_conf_check(d->conf, d->cluster->datacenter, errbuf + n, cap - (size_t)n);
-	return err == TV_OK ? read_definitions(d->ctx, d->conf_dir, true, errbuf, cap) : err;
+	return err == TV_OK ? read_definitions(d->ctx, d->conf, d->conf_dir, true, errbuf, cap) : err;
 }
 
 static void
@@ -479,7 +482,7 @@ read_again(struct rpcd *p)
 {
 	char why[1024];
 
-	if (read_definitions(p, p->spec->conf_dir, false, why, sizeof(why)) == TV_OK)
+	if (read_definitions(p, &p->conf, p->spec->conf_dir, false, why, sizeof(why)) == TV_OK)
 		return true;
 	log_err("rpcd", "%s", why);
 	return false;

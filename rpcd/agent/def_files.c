@@ -140,8 +140,8 @@ tell_others(const char *folder)
 }
 
 enum tv_err
-def_files_read(struct def_set *s, const char *folder, const char *user, bool scripts, struct registry *registry,
-    char *errbuf, size_t cap)
+def_files_read(struct def_set *s, const char *folder, const char *user, enum def_scripts scripts,
+    struct registry *registry, char *errbuf, size_t cap)
 {
 	struct dirent **names = NULL;
 	int n = list(folder, &names, errbuf, cap);

@@ -9,7 +9,7 @@
  * before privileges are dropped: also checks that `user` will be able to read them at a reload.  registry: as in
  * def_set.h.  On an error errbuf has a sentence with file, line and remedy, and the set is freed.
  */
-enum tv_err def_files_read(struct def_set *s, const char *folder, const char *user, bool scripts,
+enum tv_err def_files_read(struct def_set *s, const char *folder, const char *user, enum def_scripts scripts,
     struct registry *registry, char *errbuf, size_t cap);
 
 #endif

@@ -11,6 +11,7 @@
 #define WARNINGS_MAX 20			/* of definitions that are replaced */
 #define SCRIPTS_OFF "Scripts are disabled on this agent; to enable, configure 'enable_script_checks' or " \
 	"'enable_local_script_checks' to true"
+#define SCRIPTS_LATER "Scripts are allowed by rpcd.conf, but not by the one that rpcd was started with: restart rpcd"
 
 struct reading {
 	struct def_set *set;
@@ -19,7 +20,7 @@ struct reading {
 };
 
 void
-def_set_init(struct def_set *s, bool scripts, struct registry *registry)
+def_set_init(struct def_set *s, enum def_scripts scripts, struct registry *registry)
 {
 	*s = (struct def_set){ .arena = ARENA_INIT(DEF_SET_BYTES_MAX), .scripts = scripts, .registry = registry };
 }
@@ -70,9 +71,10 @@ refused(const struct reading *r, const struct ucl_node *at, const char *what, st
 static enum tv_err
 may_run(const struct reading *r, const struct ucl_node *at, const struct local_record *rec)
 {
-	if (rec->run.Args.n == 0 || r->set->scripts)
+	if (rec->run.Args.n == 0 || r->set->scripts == DEF_SCRIPTS_ON)
 		return TV_OK;
-	return refused(r, at, "check", rec->check.CheckID, SCRIPTS_OFF);
+	return refused(r, at, "check", rec->check.CheckID,
+	    r->set->scripts == DEF_SCRIPTS_AFTER_RESTART ? SCRIPTS_LATER : SCRIPTS_OFF);
 }
 
 /* A check of a block NAME { } has an id that does not depend on its place among the others. */

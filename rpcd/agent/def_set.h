@@ -9,12 +9,15 @@
 
 #define DEF_SET_BYTES_MAX (64u << 20)	/* of all files with what comes of them */
 
+/* May checks be scripts?  That is decided at the start of rpcd: the process that runs them is there or not. */
+enum def_scripts { DEF_SCRIPTS_OFF, DEF_SCRIPTS_ON, DEF_SCRIPTS_AFTER_RESTART };
+
 struct def_set {
 	struct arena arena;		/* what the records borrow from; may hold tokens */
 	struct registry_definition *v;	/* owned */
 	uint32_t n, room;
 	unsigned files;
-	bool scripts;			/* checks may be scripts */
+	enum def_scripts scripts;	/* checks may be scripts */
 	struct registry *registry;	/* whose sidecars keep their ports; NULL: none is known */
 	struct sidecar_ports ports;
 	unsigned doubles;		/* definitions that a later one of the same id replaced */
@@ -25,7 +28,7 @@ enum def_form {
 	DEF_JSON, DEF_HCL,		/* Consul's */
 };
 
-void def_set_init(struct def_set *s, bool scripts, struct registry *registry);
+void def_set_init(struct def_set *s, enum def_scripts scripts, struct registry *registry);
 /* Frees and wipes all; may be initialised again. */
 void def_set_done(struct def_set *s);
 /*

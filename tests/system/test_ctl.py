@@ -467,6 +467,40 @@ def test_secrets_and_contradictions():
         assert "has left" in p.stdout and "objects" not in p.stderr, p
 
 
+def test_reload():
+    """All daemons of the node, if all files are right; who cannot reload all is told so."""
+    with Cluster("127.60.67") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+        client = c.client("c1", 2, node).up()
+
+        def reloaded(n):
+            return [n.log(d).count("configuration reloaded") for d in n.daemons]
+
+        def sock(n):
+            return ("--addr", "unix:" + os.path.join(n.run, "rpcd.sock"))
+        if os.geteuid() == 0:
+            expect(0, "gossipd and raftd have been told to", *sock(node), "reload")
+            wait_for("all have", lambda: reloaded(node) == [1, 1, 1])
+            expect(0, "gossipd has been told to", *sock(client), "reload")
+            wait_for("all have", lambda: reloaded(client) == [1, 1])
+            for d in ("raftd", "gossipd", "rpcd"):
+                path = os.path.join(node.conf, d + ".conf")
+                with open(path) as f:
+                    good = f.read()
+                with open(path, "a") as f:
+                    f.write("\nno_such_key = 1\n")
+                rc, _, err = ctl(*sock(node), "reload")
+                assert rc == 1 and path + ":" in err and "no_such_key" in err and err.endswith("nothing was reloaded\n"), err
+                with open(path, "w") as f:
+                    f.write(good)
+            assert reloaded(node) == [1, 1, 1]
+            node.kill("raftd")
+            expect(1, "raftd was not reloaded: ", *sock(node), "reload")
+            wait_for("the others have", lambda: reloaded(node) == [2, 1, 2])
+        expect(0, "gossipd and raftd are reloaded by root", "--addr", client.addr + ":8500", "reload")
+
+
 def test_administration_over_tcp():
     """By default clusterctl takes the socket; over TCP it repeats who may."""
     with Cluster("127.60.59") as c:
@@ -587,4 +621,4 @@ def test_waiting_shows_on_a_terminal():
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten, test_public_half,
      test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
      test_waiting_shows_on_a_terminal, test_hints, test_help, test_completion, test_effects, test_keys_move, test_services, test_secrets_and_contradictions,
-     test_maintenance, test_administration_over_tcp)
+     test_maintenance, test_reload, test_administration_over_tcp)

@@ -400,6 +400,21 @@ def test_scripts():
         assert r.status == 500 and "Scripts are disabled on this agent from remote calls" in r.text
 
 
+def test_scripts_allowed_by_the_same_reload():
+    """The key and a check that needs it, added together: a restart is what is missing, and it helps."""
+    with Cluster("127.186.12") as c:
+        n = started(c, {})
+        write(n, "a.json", json.dumps({"check": {"id": "s", "args": ["/bin/true"], "interval": "1s"}}))
+        r = n.put("/v1/agent/reload")
+        assert r.status == 500 and "to enable, configure" in r.text, r
+        n.write("rpcd.conf", rpcd_conf(n.addr, enable_local_script_checks=True))
+        r = n.put("/v1/agent/reload")
+        assert r.status == 500 and "Scripts are allowed by rpcd.conf, but not by the one that rpcd was started with: restart rpcd" in r.text, r
+        n.stop("rpcd")
+        n.start("rpcd")
+        wait_for("the script ran", lambda: statuses(n) == {"s": "passing"})
+
+
 def test_scripts_of_before():
     """What was registered over HTTP while it was permitted is kept, but not run where only files may have scripts; until one does."""
     why = "Scripts are disabled on this agent from remote calls; to enable, configure 'enable_script_checks' to true"
@@ -478,5 +493,5 @@ def test_examples_of_the_manual():
             os.remove(path)
 
 
-main(test_both_forms, test_hcl, test_reload, test_who_wins, test_restart_keeps_states, test_sidecars, test_errors_name_the_place, test_scripts, test_scripts_of_before,
+main(test_both_forms, test_hcl, test_reload, test_who_wins, test_restart_keeps_states, test_sidecars, test_errors_name_the_place, test_scripts, test_scripts_allowed_by_the_same_reload, test_scripts_of_before,
      test_many, test_examples_of_the_manual)
