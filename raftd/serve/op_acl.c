@@ -89,7 +89,7 @@ reset_path(const struct raftd *d, char path[512])
 }
 
 static void
-on_bootstrapped(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+bootstrapped(struct proposal *p, enum tv_err err, const struct fsm_result *result, bool reset)
 {
 	struct request *q = (struct request *)((char *)p - offsetof(struct request, write));
 	char path[512];
@@ -99,11 +99,27 @@ on_bootstrapped(struct proposal *p, enum tv_err err, const struct fsm_result *re
 	} else if (result->err != TV_OK) {
 		request_fail(q, result->err, result->text);
 	} else {
-		log_info("raftd", "access control: a token with all rights was made");
 		reset_path(q->d, path);
+		if (reset)
+			log_warn("raftd", "access control: a token with all rights was made, as %s asked, and the one of the bootstrap "
+			    "before it is revoked", path);
+		else
+			log_info("raftd", "access control: a token with all rights was made");
 		unlink_job(q->d->files, -1, path);
 		request_reply(q, p->index, result->value);
 	}
+}
+
+static void
+on_bootstrapped(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	bootstrapped(p, err, result, false);
+}
+
+static void
+on_reset(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	bootstrapped(p, err, result, true);
 }
 
 static void
@@ -124,7 +140,7 @@ propose(const struct reset *r)
 
 	args.secret = true;
 	schema_pack(&acl_bootstrap_schema, &ask, &args);
-	q->write.done = on_bootstrapped;
+	q->write.done = r->index != 0 ? on_reset : on_bootstrapped;
 	err = propose_args(q->d, &q->write, OP_ACL_BOOTSTRAP, buf_span(&args), request_arena(q), &text);
 	if (err != TV_OK)
 		op_write_failed(q, err, text);

@@ -149,6 +149,7 @@ def test_reset_by_a_file():
         wait_for("the file goes", lambda: not os.path.exists(path))
         assert len(first_tokens(second)) == 1 and server.get("/v1/acl/token/self", headers=auth(acl.secret)).status == 403
         assert second.ask("GET", "/v1/acl/token/self")["Description"] == FIRST
+        assert "as %s asked, and the one of the bootstrap before it is revoked" % path in server.log("raftd")
         reset_file(server, "%d\n" % index)      # it has served
         r = server.put("/v1/acl/bootstrap")
         assert r.status != 200 and len(first_tokens(second)) == 1, r
