@@ -1,6 +1,7 @@
 /* What the core notices: log lines in the words that operators know, and the status event. */
 #include <stdio.h>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "raftd/engine/engine_int.h"
 
@@ -57,6 +58,21 @@ log_role(struct engine *e)
 	engine_status_changed(e);
 }
 
+/* Whether the patience with it has ended, or another server's word of a new term has come first. */
+static void
+log_no_leader(struct engine *e)
+{
+	const struct raft_server_conf *s = raft_config_find(raft_config(e->core), e->told.leader);
+	bool self;
+	struct mono silent = mono_sub(clock_mono(), engine_heard(e, &self));
+
+	if (self || silent.ns < e->d->conf.election_timeout.ns)
+		log_info("raft", "no leader known");
+	else
+		log_info("raft", "no leader known: nothing heard from %s (%s) for %lld ms", s != NULL ? s->name : "the last one",
+		    engine_addr(e, e->told.leader), (long long)mono_ms(silent));
+}
+
 static void
 log_leader(struct engine *e)
 {
@@ -64,7 +80,7 @@ log_leader(struct engine *e)
 	const struct raft_server_conf *s = raft_config_find(raft_config(e->core), st->leader);
 
 	if (st->leader == 0 && e->told.leader != 0)
-		log_info("raft", "no leader known");
+		log_no_leader(e);
 	else if (s != NULL && e->told.leader != st->leader)
 		log_info("raft", "new leader: %s (%s)", s->name, s->addr);
 	e->told.leader = st->leader;

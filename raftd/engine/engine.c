@@ -11,12 +11,12 @@
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine_int.h"
 #include "raftd/engine/entrycache.h"
+#include "raftd/engine/loop_time.h"
 #include "raftd/fsm/fsm.h"
 
 #define PROPOSE_BYTES_MAX (64u << 20)	/* queued for one turn */
 #define TURN_ROUNDS_MAX 4		/* work done before the loop looks at its events again */
 #define TURN_TIME_MAX MONO_MS(10)	/* spent on them, and on reads besides: a heartbeat may be due */
-#define HOUSEKEEPING 0.1		/* seconds */
 #define COMPACT_LOOK 1.0
 #define COMPACT_STEP 0.02		/* a step takes half a millisecond */
 #define LONG_WORK (1u << 20)		/* of an entry that keeps the state busy: reads that it does not touch go on */
@@ -484,6 +484,7 @@ on_tick(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
+	(void)engine_status(e);			/* for e->heard: the core may be about to forget its leader */
 	if (clock_mono().ns >= e->deadline.ns && !e->retired)
 		engine_feed(e, &in, NULL);
 }
@@ -493,7 +494,13 @@ watch_disk(struct engine *e, struct mono now)
 {
 	struct raft_input in = { .type = RAFT_IN_DISK_STUCK };
 	struct mono busy = logthread_busy(e->log, now), slowest = logthread_slowest(e->log);
+	struct mono pause = loop_time_pause(e->d->loop_time, now);
 
+	/* What was under way while this process did not run lasted at least as long, and the disk is not to blame. */
+	if (busy.ns >= pause.ns)
+		busy = mono_sub(busy, pause);
+	if (slowest.ns >= pause.ns)
+		slowest = mono_sub(slowest, pause);
 	if (slowest.ns > e->d->conf.slow_sync.ns)
 		log_warn("raft", "slow disk: a log write took %lld ms", (long long)mono_ms(slowest));
 	if (busy.ns <= e->d->conf.disk_stuck_timeout.ns) {
@@ -797,7 +804,8 @@ engine_start(struct engine *e)
 	ev_prepare_init(&e->prepare, on_prepare);
 	ev_idle_init(&e->idle, on_idle);
 	ev_timer_init(&e->tick, on_tick, 0.0, 0.0);
-	ev_timer_init(&e->housekeeping, on_housekeeping, HOUSEKEEPING, HOUSEKEEPING);
+	ev_timer_init(&e->housekeeping, on_housekeeping, mono_seconds(ENGINE_HOUSEKEEPING),
+	    mono_seconds(ENGINE_HOUSEKEEPING));
 	ev_timer_init(&e->compact, on_compact, COMPACT_LOOK, COMPACT_LOOK);
 	/* What has arrived meanwhile is looked at first: after a pause the leader's heartbeat may be among it. */
 	ev_set_priority(&e->tick, EV_MINPRI);

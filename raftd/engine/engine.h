@@ -15,6 +15,8 @@
 #include "raftd/engine/reads.h"
 #include "raftd/raftd.h"
 
+#define ENGINE_HOUSEKEEPING MONO_MS(100)	/* from one to the next: the loop sleeps no longer than that */
+
 struct engine;
 struct raft;
 struct log_window;

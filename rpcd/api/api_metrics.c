@@ -33,7 +33,7 @@ static const struct section_kind {
 	{ "raftd", false, " catalog_passes handshakes_postponed key_fetch_failures key_fetch_stuck key_fetches "
 	    "links_evicted links_refused log_lines_lost requests_denied requests_given_up requests_judged_again "
 	    "requests_refused state_batches state_lists state_reads state_reads_slow " },
-	{ "raft", false, " disks_went_back loop_late prompt_elections slow_syncs snapshots_damaged syncs " },
+	{ "raft", false, " disks_went_back loop_late pauses prompt_elections slow_syncs snapshots_damaged syncs " },
 	{ "state", false, " acl_rights_from_memory acl_rights_resolved address_builds address_searches applied_entries "
 	    "batch_pages_fetched batch_pages_read cache_hits cache_misses "
 	    "flush_waits flushes transactions transactions_failed " },

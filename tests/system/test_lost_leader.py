@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Followers elect at once when the leader's raftd has died, by what their links tell; and not when a link breaks, or a leader is silent."""
 import os
+import re
 import shutil
 import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, Cluster, Node, main, skip  # noqa: E402
@@ -66,6 +68,28 @@ def silent_leader_gives_no_evidence():
         leader.signal(signal.SIGCONT, "raftd")
         wait_for("it follows", lambda: next((n for n in others if n.is_leader() and follows(leader, n)), None))
         c.formed(servers)
+
+
+def both_sides_say_why():
+    """raftd of the leader is stopped for 4 s: the others say for how long it was silent, and itself that it did not run."""
+    with Cluster("127.61.4") as c:
+        servers = c.servers(3)
+        leader = c.formed(servers)
+        others = [n for n in servers if n is not leader]
+        for i in range(20):             # some log write may be under way then
+            leader.kv_put("k", b"%d" % i)
+        leader.signal(signal.SIGSTOP, "raftd")
+        wait_for("a new leader", lambda: next((n for n in others if n.is_leader()), None))
+        time.sleep(4)
+        leader.signal(signal.SIGCONT, "raftd")
+        wait_for("it follows", lambda: next((n for n in others if n.is_leader() and follows(leader, n)), None))
+        said = [int(ms) for n in others for ms in
+                re.findall(r"no leader known: nothing heard from %s \(%s:8300\) for (\d+) ms" % (leader.name, leader.addr), n.log("raftd"))]
+        assert said and min(said) >= 300 and max(said) < 4000, said
+        stood = re.findall(r"\[WARN\] raft: this process did not run for (\d+\.\d) s: ", leader.log("raftd"))
+        assert any(3.5 <= float(s) < 10 for s in stood), (stood, leader.log("raftd"))
+        assert "slow disk" not in leader.log("raftd")
+        assert int(leader.stats("raft")["pauses"]) >= 1 and int(leader.stats("raft")["pause_longest_ms"]) >= 3500
 
 
 def sockets(wrap, which, *how):
@@ -162,4 +186,4 @@ def one_link_is_lost():
 
 
 if __name__ == "__main__":
-    main(raftd_killed_five_times, silent_leader_gives_no_evidence, reset_links_are_dialled_again, one_link_is_lost)
+    main(raftd_killed_five_times, silent_leader_gives_no_evidence, both_sides_say_why, reset_links_are_dialled_again, one_link_is_lost)
