@@ -117,7 +117,9 @@ RECORD(check_definition,
 	(DURATION, DeregisterCriticalServiceAfter, SF_OMITEMPTY | SF_DURTEXT),
 	(BOOL, TLSSkipVerify, SF_OMITEMPTY),
 	(JSON, Header, SF_OMITEMPTY),	/* object of lists of text */
-	(STR, TLSServerName, SF_OMITEMPTY))
+	(STR, TLSServerName, SF_OMITEMPTY),
+	/* since version 10 of the state machine: the first of them is where catalog_check_needs() begins to look */
+	(BOOL, DisableRedirects, SF_OMITEMPTY), (BOOL, TCPUseTLS, SF_OMITEMPTY), (STR, UDP, SF_OMITEMPTY))
 #define CHECK_ROWS(tags_flags) \
 	(STR, Node), (STR, CheckID), (STR, Name), (STR, Status), (STR, Notes, SF_FREE), (STR, Output, SF_FREE), \
 	(STR, ServiceID), (STR, ServiceName), (STRS, ServiceTags, tags_flags), \

@@ -37,11 +37,12 @@ struct fsm;
 /* Since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY; 5: OP_QUERY_CREATE and its kin; 7: OP_ACL_ENABLE
  * and its kin (6 could not be asked for). */
 /* 8: premises behind an entry; 9: OP_NODE_GUARD; 10: get-or-empty in a transaction that
- * writes, rules about mesh and peering. */
+ * writes, rules about mesh and peering, later fields of a check's definition. */
 #define FSM_VERSION 10u
 #define FSM_PREMISES_SINCE 8u
 #define FSM_OR_EMPTY_SINCE 10u
 #define FSM_MESH_RULES_SINCE 10u
+#define FSM_CHECK_FIELDS_SINCE 10u
 /* Of the write-ahead log of the state: it has at least one file, with all its blocks. */
 #define FSM_LOG_FILE_BYTES (16u << 20)
 

@@ -459,6 +459,8 @@ void catalog_remove_check(struct fsm *f, const struct check *c, int64_t now);
 /* Before the log: completes what is given of a service or a check (of this node), and refuses what needs no state for that. */
 enum tv_err catalog_prepare_node_id(struct prepare *p, struct span id);
 enum tv_err catalog_prepare_service(struct prepare *p, struct service *s);
+/* The version that a packed check needs, before which r stands: FSM_CHECK_FIELDS_SINCE, or 0 for any.  Takes it. */
+uint8_t catalog_check_needs(struct rd *r);
 enum tv_err catalog_prepare_check(struct prepare *p, struct span node, struct check *c);
 /* Applies a registration, whole or not at all. */
 void catalog_register_apply(struct apply *p, const struct catalog_register *q);

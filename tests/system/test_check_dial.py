@@ -98,6 +98,12 @@ def udp():
         wait_state(node, "nowhere", "critical", "dial udp: lookup no-such-host.invalid: ")
         assert asked and set(asked) == {b""}, asked
         assert node.get("/v1/agent/checks").json()["silent"]["Type"] == "udp"
+        # What others run is kept in the catalog as it was registered there.
+        definition = {"UDP": "h:1", "TCPUseTLS": True, "DisableRedirects": True, "Interval": "10s"}
+        node.put("/v1/catalog/register", json.dumps({"Node": "far", "Address": "10.0.0.9", "Check": {
+            "CheckID": "u", "Definition": definition}})).ok()
+        kept = node.get("/v1/health/node/far?filter=Definition.UDP==%22h:1%22").json()
+        assert [(c["Type"], c["Definition"]) for c in kept] == [("udp", definition)], kept
         # It follows, and comes back.
         silent.close()
         wait_state(node, "silent", "critical", "connection refused")

@@ -523,6 +523,44 @@ START_TEST(check_shape)
 }
 END_TEST
 
+/* Fields of definitions that older servers do not keep: an entry with one needs a version that does. */
+START_TEST(later_fields_of_definitions)
+{
+	struct check more[2] = { { .CheckID = span_str("a") }, { .CheckID = span_str("b"), .Definition = { .TCPUseTLS = true } } };
+	struct catalog_register q = { .Node = span_str("n"), .Address = span_str("10.0.0.1"), .has_check = true,
+	    .Check = { .CheckID = span_str("c"), .Definition = { .HTTP = span_str("http://x/"), .TLSServerName = span_str("x"),
+	    .Header = span_str("{\"A\":[\"b\"]}") } } };
+	struct txn_op ops[2] = { { .has_kv = true, .KV = { .Verb = span_str("set"), .Key = span_str("k") } }, { .has_check = true } };
+	struct txn t = { .Ops = { ops, 2, true } };
+	struct buf args = BUF_INIT(1u << 16);
+	const char *json;
+
+#define NEEDS(op_, schema_, rec_) (buf_reset(&args), schema_pack(schema_, rec_, &args), \
+	    fsm_entry_version(op_, buf_span(&args), false))
+	ck_assert_uint_eq(NEEDS(OP_CATALOG_REGISTER, &catalog_register_schema, &q), 1);
+	q.Checks = (struct obj_list){ more, 1, true };
+	ck_assert_uint_eq(NEEDS(OP_CATALOG_REGISTER, &catalog_register_schema, &q), 1);
+	q.Checks.n = 2;
+	ck_assert_uint_eq(NEEDS(OP_CATALOG_REGISTER, &catalog_register_schema, &q), FSM_CHECK_FIELDS_SINCE);
+	q.Checks.n = 0;
+	q.Check.Definition.DisableRedirects = true;
+	ck_assert_uint_eq(NEEDS(OP_CATALOG_REGISTER_PROXY, &catalog_register_schema, &q), FSM_CHECK_FIELDS_SINCE);
+	ops[1].Check = (struct txn_check){ span_str("set"), { .Node = span_str("n"), .CheckID = span_str("t") } };
+	ck_assert_uint_eq(NEEDS(OP_TXN_APPLY, &txn_schema, &t), 4);
+	ops[1].Check.Check.Definition.UDP = span_str("h:1");
+	ck_assert_uint_eq(NEEDS(OP_TXN_APPLY, &txn_schema, &t), FSM_CHECK_FIELDS_SINCE);
+	for (size_t cut = 0; cut < args.len; cut++)
+		(void)fsm_entry_version(OP_TXN_APPLY, span_of(args.data, cut), false);
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q) && fsm_needs(k.f) == FSM_CHECK_FIELDS_SINCE);
+	(void)kit_apply(&k, OP_TXN_APPLY, &t);
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_NODE, &(struct catalog_read){ .Name = span_str("n") }, &json), 2);
+	ck_assert_ptr_nonnull(strstr(json, "\"TLSServerName\":\"x\",\"DisableRedirects\":true}"));
+	ck_assert_ptr_nonnull(strstr(json, "\"Type\":\"udp\",\"ExposedPort\":0,\"Definition\":{\"UDP\":\"h:1\"}"));
+	buf_done(&args);
+#undef NEEDS
+}
+END_TEST
+
 START_TEST(checks_of_instances)
 {
 	struct catalog_read q = { .Name = span_str("web"), .Passing = true };
@@ -1041,6 +1079,7 @@ main(void)
 	tcase_add_test(t, service_indexes);
 	tcase_add_test(t, id_moves_to_another_name);
 	tcase_add_test(t, check_shape);
+	tcase_add_test(t, later_fields_of_definitions);
 	tcase_add_test(t, proxies_by_destination);
 	tcase_add_test(t, indexes_of_proxies);
 	tcase_add_test(t, proxies_of_older_versions);

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "common/base/uuid.h"
+#include "common/record/mpack.h"
 #include "common/record/proxy_rules.h"
 #include "raftd/fsm/fsm_int.h"
 
@@ -54,6 +55,53 @@ catalog_prepare_service(struct prepare *p, struct service *s)
 	return TV_OK;
 }
 
+/* Skips the fields of a packed record before this one; false: it has no such field. */
+static bool
+skip_to(struct rd *r, const struct schema *s, const char *name)
+{
+	uint32_t fields = mpr_nil(r) ? 0 : mpr_array(r), at = 0;
+
+	while (at < s->count && strcmp(s->fields[at].name, name) != 0)
+		at++;
+	for (uint32_t i = 0; i < at && i < fields; i++)
+		mpr_skip(r);
+	return r->err == TV_OK && at < fields;
+}
+
+uint8_t
+catalog_check_needs(struct rd *r)
+{
+	struct rd check = rd_span_over(mpr_value(r)), later;
+
+	if (!skip_to(&check, &check_schema, "Definition"))
+		return 0;
+	later = rd_span_over(mpr_value(&check));
+	if (!skip_to(&later, &check_definition_schema, "DisableRedirects"))
+		return 0;
+	while (later.err == TV_OK && rd_left(&later) > 0) {
+		struct span value = mpr_value(&later);
+
+		if (value.len > 1 || (value.len == 1 && strchr("\xc0\xc2\xa0", value.p[0]) == NULL))
+			return FSM_CHECK_FIELDS_SINCE;		/* neither nil, false nor "" */
+	}
+	return 0;
+}
+
+/* An agent's checks have no definition, so this is a look at few bytes. */
+static uint8_t
+register_needs(struct span args)
+{
+	struct rd r = rd_span_over(args);
+	uint8_t needs;
+
+	if (!skip_to(&r, &catalog_register_schema, "Check"))
+		return 0;
+	needs = catalog_check_needs(&r);
+	for (uint32_t n = rd_left(&r) > 0 && !mpr_nil(&r) ? mpr_array(&r) : 0; n > 0 && needs == 0 && r.err == TV_OK; n--)
+		needs = catalog_check_needs(&r);
+	return needs;
+}
+
 enum tv_err
 catalog_prepare_check(struct prepare *p, struct span node, struct check *c)
 {
@@ -67,6 +115,8 @@ catalog_prepare_check(struct prepare *p, struct span node, struct check *c)
 		c->Type = span_str("http");
 	else if (c->Type.len == 0 && c->Definition.TCP.len > 0)
 		c->Type = span_str("tcp");
+	else if (c->Type.len == 0 && c->Definition.UDP.len > 0)
+		c->Type = span_str("udp");
 	if (c->CheckID.len > FSM_NAME_BYTES_MAX || c->ServiceID.len > FSM_NAME_BYTES_MAX)
 		return prepare_fail(p, "Check ID is longer than %d bytes", FSM_NAME_BYTES_MAX);
 	return TV_OK;
@@ -568,8 +618,9 @@ guard_apply(struct apply *p, const void *rec)
 
 const struct fsm_op register_ops[] = {
 	{ OP_NODE_GUARD, .since = GUARD_SINCE, .apply = guard_apply },
-	{ OP_CATALOG_REGISTER, .prepare = register_prepare, .apply = register_apply_plain, .warm = register_warm },
-	{ OP_CATALOG_REGISTER_PROXY, .since = 3, .prepare = register_prepare, .apply = register_apply,
+	{ OP_CATALOG_REGISTER, .needs = register_needs, .prepare = register_prepare, .apply = register_apply_plain,
+	    .warm = register_warm },
+	{ OP_CATALOG_REGISTER_PROXY, .since = 3, .needs = register_needs, .prepare = register_prepare, .apply = register_apply,
 	    .warm = register_warm },
 	{ 0 },
 };

@@ -316,15 +316,36 @@ tree_of(struct rd *r, struct span *prefix)
 	return kv.err == TV_OK;
 }
 
+/* Is it one of a check?  Then r stands before that. */
+static bool
+check_of(struct rd *r)
+{
+	struct rd op = rd_span_over(mpr_value(r));
+	uint32_t fields = mpr_array(&op);
+
+	for (int i = 0; i < 3 && fields > 3; i++)
+		mpr_skip(&op);			/* KV, Node, Service */
+	if (fields <= 3 || mpr_nil(&op) || mpr_array(&op) < 2)
+		return false;
+	mpr_skip(&op);				/* its verb */
+	*r = op;
+	return op.err == TV_OK;
+}
+
 static uint8_t
 txn_needs(struct span args)
 {
 	struct rd r = rd_span_over(args), kv;
 	uint32_t ops = mpr_array(&r) > 0 && !mpr_nil(&r) ? mpr_array(&r) : 0;
 
-	for (uint32_t i = 0; i < ops && i < TXN_OPS_MAX && r.err == TV_OK; i++)
+	for (uint32_t i = 0; i < ops && i < TXN_OPS_MAX && r.err == TV_OK; i++) {
+		struct rd op = r;
+
 		if (is_verb(&r, "get-or-empty", &kv))
 			return FSM_OR_EMPTY_SINCE;
+		if (check_of(&op) && catalog_check_needs(&op) > 0)
+			return FSM_CHECK_FIELDS_SINCE;
+	}
 	return 0;
 }
 
