@@ -310,7 +310,8 @@ prom_number(struct buf *out, const struct metric *m)
 	if (consul_number(m) != NULL)
 		prom_consul(out, m);
 	if (!m->more)
-		prom_head(out, name, m->counts ? "counter" : "gauge", "See clusterctl info in the operations guide.");
+		prom_head(out, name, m->counts ? "counter" : "gauge",
+		    "See " TV_DOCDIR "/operations.md, What info shows.");
 	buf_putspan(out, name);
 	if (m->peer.len > 0) {		/* a node's name needs no escape that Prometheus lacks */
 		buf_puts(out, "{peer=");

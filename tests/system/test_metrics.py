@@ -176,6 +176,21 @@ def test_the_manual_has_all_names():
         assert plain <= json_names, plain - json_names
 
 
+def test_alerts_name_what_there_is():
+    """The rules in the chapter "Alerts" of doc/operations.md: each metric exists, counters are rated, each alert is explained."""
+    lists, named = told_in_the_manual()
+    with open(os.path.join(TOP, "doc", "operations.md")) as f:
+        chapter = f.read().split("\n## Alerts\n")[1].split("\n## ")[0]
+    table = {a for row in re.findall(r"^\| ([A-Z][\w, ]*) \|", chapter, re.M) for a in row.split(", ")}
+    rules = re.findall(r"^          - alert: (\w+)\n            expr: (.+)\n(?:            for: \d+[sm]\n)?", chapter, re.M)
+    assert len(rules) == chapter.count("alert: ") >= 15 and table == {name for name, _ in rules}, (table, rules)
+    for name, expr in rules:
+        for metric, ranged in re.findall(r"(triumvir_\w+)(\[)?", expr):
+            known = metric.removesuffix("_bucket")
+            assert known in lists or known in named, (name, metric)
+            assert bool(ranged) == (lists.get(known) == "counter" or known != metric or "changes(" in expr), (name, expr)
+
+
 def test_who_leads_and_how_well():
     """Is there a leader, and is it this server; of the leader: are all well, how many may fail, who lacks how much."""
     with Cluster(NET) as c:
@@ -282,4 +297,4 @@ def test_what_was_done_is_counted():
         assert not any(n.endswith("_histogram") for values in n1.get("/v1/agent/self").json()["Stats"].values() for n in values)
 
 
-main(test_the_judge_is_strict, test_format, test_the_manual_has_all_names, test_who_leads_and_how_well, test_what_was_done_is_counted)
+main(test_the_judge_is_strict, test_format, test_the_manual_has_all_names, test_alerts_name_what_there_is, test_who_leads_and_how_well, test_what_was_done_is_counted)

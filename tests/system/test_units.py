@@ -83,7 +83,10 @@ def test_server_and_client():
         stays_down(client)
         for m in server, client:
             shows_host(m)
-            assert "triumvir_rpcd_http_seconds_count" in ask(m, "/v1/agent/metrics?format=prometheus")
+            metrics = ask(m, "/v1/agent/metrics?format=prometheus")
+            assert "triumvir_rpcd_http_seconds_count" in metrics
+            guide = re.search(r"# HELP triumvir_rpcd_http_requests See (/\S+/operations\.md), ", metrics).group(1)
+            assert "\n## Alerts\n" in m.ok("cat", guide), guide
         reload_works(server, *DAEMONS)
         reload_works(client, "gossipd", "rpcd")
         comes_back(server, *DAEMONS)
