@@ -18,7 +18,7 @@ common_libtvcore_a_SOURCES = \
 common_libtvrt_a_SOURCES = \
 	common/base/clock.c common/base/clock.h \
 	common/base/descriptors.c common/base/descriptors.h common/base/log.c common/base/log.h common/base/log_out.c common/base/log_out.h common/proc/log_drain.c common/proc/log_drain.h \
-	common/conf/conf.c common/conf/conf_value.c common/conf/conf.h common/conf/conf_value.h \
+	common/conf/conf.c common/conf/elsewhere.c common/conf/elsewhere.h common/conf/conf_value.c common/conf/conf.h common/conf/conf_value.h \
 	common/conf/cluster_conf.c common/conf/node_id.c common/conf/cluster_conf.h \
 	common/conf/keys.c common/conf/keygen.c common/conf/keys.h \
 	common/base/dirs.c common/base/dirs.h \

@@ -83,6 +83,29 @@ set_addr(struct client *c, const char *addr)
 	buf_done(&b);
 }
 
+/* Of Consul's environment: what is set and has no meaning here is told, once. */
+static void
+tell_unused(void)
+{
+	static const char https[] = "rpcd speaks plain HTTP, over its socket and loopback";
+	static const char tenants[] = "there are no namespaces and partitions here";
+	static const struct { const char *name, *why; } all[] = {
+		{ "CONSUL_HTTP_SSL", https }, { "CONSUL_HTTP_SSL_VERIFY", https }, { "CONSUL_CACERT", https },
+		{ "CONSUL_CAPATH", https }, { "CONSUL_CLIENT_CERT", https }, { "CONSUL_CLIENT_KEY", https },
+		{ "CONSUL_TLS_SERVER_NAME", https }, { "CONSUL_NAMESPACE", tenants }, { "CONSUL_PARTITION", tenants },
+		{ "CONSUL_HTTP_AUTH", "rpcd knows tokens, and no other passwords" },
+	};
+	static bool told;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && !told; i++) {
+		const char *value = getenv(all[i].name);
+
+		if (value != NULL && value[0] != '\0' && strcmp(value, "0") != 0 && strcmp(value, "false") != 0)
+			fprintf(stderr, "clusterctl: %s is set, and not used: %s\n", all[i].name, all[i].why);
+	}
+	told = true;
+}
+
 struct client *
 client_new(const char *addr, const char *token, const char *from)
 {
@@ -92,6 +115,7 @@ client_new(const char *addr, const char *token, const char *from)
 		fprintf(stderr, "clusterctl: cannot set up the HTTP client\n");
 		exit(1);
 	}
+	tell_unused();
 	set_addr(c, addr != NULL ? addr : default_addr());
 	if (token != NULL && token[0] != '\0') {
 		c->token = must(strdup(token));

@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/conf/conf.h"
 #include "common/conf/conf_value.h"
+#include "common/conf/elsewhere.h"
 #include "common/text/edits.h"
 
 #define KEY_BYTES_MAX 128	/* of a dotted key */
@@ -113,10 +114,12 @@ nearest(const struct load *l, const char *key)
 static enum tv_err
 unknown_key(struct load *l, const struct ucl_node *n, const char *key)
 {
-	const char *near = nearest(l, key);
+	const char *near = nearest(l, key), *where = conf_elsewhere(key);
 	char safe[KEY_BYTES_MAX];
 
 	log_safe(span_str(key), safe, sizeof(safe));
+	if (where != NULL)
+		return fail(l, n->line, TV_EINVAL, "unknown key \"%s\": %s", safe, where);
 	if (near != NULL)
 		return fail(l, n->line, TV_EINVAL, "unknown key \"%s\" (did you mean %s?)", safe, near);
 	return fail(l, n->line, TV_EINVAL, "unknown key \"%s\"", safe);

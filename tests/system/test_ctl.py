@@ -501,6 +501,40 @@ def test_reload():
         expect(0, "gossipd and raftd are reloaded by root", "--addr", client.addr + ":8500", "reload")
 
 
+def test_for_who_comes_from_consul():
+    """Keys of Consul in cluster.conf are said to belong where there is such a key; what is set for Consul's command line, and not used, is told."""
+    with Cluster("127.60.68") as c:
+        node = c.add("n1", 1)
+        keys = {f: set(open(os.path.join(TOP, "man", f + ".5")).read().replace(".It Ic ", ".It Cm ").split()) for f in
+                ("cluster.conf", "gossipd.conf", "raftd.conf", "rpcd.conf")}
+        path = os.path.join(node.conf, "cluster.conf")
+        with open(path) as f:
+            good = f.read()
+        for key, says in (("bind_addr", "bind in cluster.conf"), ("client_addr", "http_addresses, and dns_addresses, in rpcd.conf"),
+                          ("bootstrap_expect", "belongs in raftd.conf"), ("primary_datacenter", "acl.primary_datacenter in cluster.conf"),
+                          ("encrypt", "clusterctl keygen"), ("ui_config.enabled", "/ui/"), ("ports.http", "http_port and dns_port in rpcd.conf"),
+                          ("acl.tokens.master", "belong in rpcd.conf"), ("tls.defaults.ca_file", "keygen"),
+                          ("telemetry.statsd_address", "/v1/agent/metrics"), ("services", "services.d(5)"), ("ae_interval", "sync_interval in rpcd.conf")):
+            block, _, last = key.rpartition(".")
+            line = '%s = "x"' % last
+            for b in reversed(block.split(".") if block else []):
+                line = "%s {\n%s\n}" % (b, line)
+            with open(path, "w") as f:
+                f.write(good + line + "\n")
+            rc, _, err = ctl("validate", node.conf)
+            assert rc == 1 and "unknown key" in err and says in err, (key, rc, err)
+            name, _, file = says.partition(" in ")
+            if file.endswith(".conf") and not name.startswith("belong"):
+                assert name.split(",")[0].split()[0] in keys[file], says
+        with open(path, "w") as f:
+            f.write(good)
+        for name, why in (("CONSUL_HTTP_SSL", "plain HTTP"), ("CONSUL_CACERT", "plain HTTP"), ("CONSUL_NAMESPACE", "no namespaces")):
+            for value, told in (("true", True), ("false", False), ("", False)):
+                p = subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", "127.60.68.1:8500", "members"], capture_output=True, text=True, timeout=60,
+                                   env=dict(os.environ, **{name: value}))
+                assert ("%s is set, and not used: " % name in p.stderr and why in p.stderr) == told, p
+
+
 def test_administration_over_tcp():
     """By default clusterctl takes the socket; over TCP it repeats who may."""
     with Cluster("127.60.59") as c:
@@ -621,4 +655,4 @@ def test_waiting_shows_on_a_terminal():
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten, test_public_half,
      test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
      test_waiting_shows_on_a_terminal, test_hints, test_help, test_completion, test_effects, test_keys_move, test_services, test_secrets_and_contradictions,
-     test_maintenance, test_reload, test_administration_over_tcp)
+     test_maintenance, test_reload, test_for_who_comes_from_consul, test_administration_over_tcp)
