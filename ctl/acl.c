@@ -38,17 +38,31 @@ acl_path(const struct ctl *ctl, struct buf *path, const char *what, const char *
 	ctl_params(ctl, path);
 }
 
+/* "ACL not found" is said of the token that is shown, and of the thing that is asked for. */
+static bool
+is_missing(struct ctl *ctl, const struct client_answer *a)
+{
+	struct client_answer self;
+	bool known;
+
+	if (a->status == 404)
+		return a->body.len == 0;
+	if (a->status != 403 || !span_eqs(buf_span(&a->body), "ACL not found"))
+		return false;
+	known = client_do(ctl->client, "GET", "/v1/acl/token/self", SPAN_NONE, TIMEOUT_S, &self);
+	client_answer_done(&self);
+	return known;
+}
+
 /* Of one thing that is not there: what there is. */
 static void
 complain(struct ctl *ctl, const struct client_answer *a, const struct acl_kind *kind, const char *name)
 {
-	if (kind != NULL && a->status == 404 && a->body.len == 0) {
-		fprintf(stderr, "clusterctl: %s: there is no %s \"%s\"\n", ctl->verb->words, kind->one, name);
-	} else {
+	if (kind == NULL || !is_missing(ctl, a)) {
 		client_complain(ctl->client, ctl->verb->words, a);
-		if (kind == NULL || a->status != 403 || !span_eqs(buf_span(&a->body), "ACL not found"))
-			return;
+		return;
 	}
+	fprintf(stderr, "clusterctl: %s: there is no %s \"%s\"\n", ctl->verb->words, kind->one, name);
 	fprintf(stderr, "`clusterctl acl %s list` shows what there is.\n", kind->one);
 }
 

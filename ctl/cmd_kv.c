@@ -35,10 +35,29 @@ plain_key(const char *key)
 	return plain;
 }
 
+/* The answer points to Consul's pages. */
+static bool
+complain_of_size(struct ctl *ctl, const struct client_answer *a)
+{
+	struct buf text = BUF_INIT(4096);
+	unsigned long long size, most;
+	bool told = false;
+
+	buf_putspan(&text, buf_span(&a->body));
+	if (a->status == 413 &&
+	    sscanf(buf_cstr(&text), "Request body(%llu bytes) too large, max size: %llu", &size, &most) == 2)
+		told = fprintf(stderr, "clusterctl: %s: the value has %llu bytes, and limits.kv_max_value_size in "
+		    "rpcd.conf(5) allows %llu\n", ctl->verb->words, size, most) > 0;
+	buf_done(&text);
+	return told;
+}
+
 /* 301: the key would not be the same again behind a path's rules. */
 static int
 complain(struct ctl *ctl, const char *key, const struct client_answer *a)
 {
+	if (complain_of_size(ctl, a))
+		return 1;
 	if (a->status != 301)
 		return client_complain(ctl->client, ctl->verb->words, a);
 	char *shown = out_safe(span_str(key));

@@ -108,10 +108,27 @@ check_keys(const struct cluster_conf *c)
 	return ok;
 }
 
+static void
+print_valid(const struct ctl *ctl, const char *dir, bool server, bool valid)
+{
+	json_t *v;
+
+	if (!ctl->json) {
+		if (valid)
+			printf("%s: the configuration is valid (%s node).\n", dir, server ? "server" : "client");
+		return;
+	}
+	v = json_pack("{s:s,s:b,s:b}", "Folder", dir, "Server", server, "Valid", valid);
+	if (v == NULL)		/* a path that is no UTF-8 */
+		v = json_pack("{s:b,s:b}", "Server", server, "Valid", valid);
+	out_json(v);
+	json_decref(v);
+}
+
 int
 cmd_validate(struct ctl *ctl)
 {
-	bool print = ctl_opt(ctl, "print") != NULL, server;
+	bool print = ctl_opt(ctl, "print") != NULL && !ctl->json, server;
 	const char *dir = ctl->argc > 0 ? ctl->argv[0] : TV_SYSCONFDIR;
 	struct cluster_conf conf;
 	char err[1024];
@@ -127,10 +144,9 @@ cmd_validate(struct ctl *ctl)
 	server = conf.server;
 	bool keys_ok = check_keys(&conf);
 	cluster_conf_free(&conf);
-	if (!keys_ok || ctl_check_conf("gossipd", dir, print) != 0 || ctl_check_conf("rpcd", dir, print) != 0 ||
-	    (server && ctl_check_conf("raftd", dir, print) != 0))
-		return 1;
-	if (!print)
-		printf("%s: the configuration is valid (%s node).\n", dir, server ? "server" : "client");
-	return 0;
+	bool valid = keys_ok && ctl_check_conf("gossipd", dir, print) == 0 && ctl_check_conf("rpcd", dir, print) == 0 &&
+	    (!server || ctl_check_conf("raftd", dir, print) == 0);
+	if (!print || !valid)
+		print_valid(ctl, dir, server, valid);
+	return valid ? 0 : 1;
 }

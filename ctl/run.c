@@ -12,8 +12,15 @@
 int
 cmd_version(struct ctl *ctl)
 {
-	(void)ctl;
-	printf("clusterctl %s\n", TV_VERSION);
+	json_t *v;
+
+	if (!ctl->json) {
+		printf("clusterctl %s\n", TV_VERSION);
+		return 0;
+	}
+	v = json_pack("{s:s}", "Version", TV_VERSION);
+	out_json(v);
+	json_decref(v);
 	return 0;
 }
 

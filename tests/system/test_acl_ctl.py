@@ -187,7 +187,7 @@ def test_tokens():
         assert "Policies" not in admin.json("acl", "token", "read", accessor)
         admin("acl", "token", "delete", accessor)
         p = admin("acl", "token", "read", accessor, status=1)
-        assert "ACL not found\n`clusterctl acl token list`" in p.stderr, p
+        assert "there is no token \"%s\"\n`clusterctl acl token list`" % accessor in p.stderr, p
         # Roles likewise.
         admin("acl", "role", "create", "r", "--service-identity", "web")
         admin("acl", "role", "update", "--name", "s", "--description", "d", "r")

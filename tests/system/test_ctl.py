@@ -166,6 +166,13 @@ def test_on_a_server():
         expect(0, "", *at, "kv", "put", "a", "b")
         expect(1, "the condition did not hold", *at, "kv", "put", "--cas", "1", "a", "c")
         expect(1, "No path to datacenter", *at, "kv", "get", "--dc", "dc9", "a")
+        with open(os.path.join(node.dir, "big"), "wb") as f:
+            f.write(b"x" * 600000)
+        expect(1, "the value has 600000 bytes, and limits.kv_max_value_size in rpcd.conf(5) allows 524288", *at, "kv", "put", "a",
+               "@" + os.path.join(node.dir, "big"))
+        assert set(json.loads(ctl("--json", "version")[1])) == {"Version"}
+        rc, out, _ = ctl("--json", "validate", node.conf)
+        assert rc == 0 and json.loads(out) == {"Folder": node.conf, "Server": True, "Valid": True}, out
         expect(1, 'no section "nosuch" on this node\n', *at, "info", "nosuch")
         expect(1, "clusterctl: join: nobody: ", *at, "join", "nobody")
         expect(1, "Failed to resolve nobody: ", *at, "join", "nobody")

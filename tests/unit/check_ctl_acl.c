@@ -323,6 +323,14 @@ START_TEST(rules_as_a_table)
 	answers(0, "GET /v1/acl/policy/name/p", 200, "{\"ID\":\"" ID_A "\",\"Name\":\"p\",\"Rules\":\"nonsense\"}");
 	ck_assert_int_eq(call("acl policy read p"), 0);
 	ck_assert_ptr_nonnull(strstr(out_text, "Failed to parse ACL rules"));
+	/* What Consul says of the token, too, is said of the policy, as long as the token is known. */
+	answers(0, "GET /v1/acl/policy/name/q", 403, "ACL not found");
+	answers(1, "GET /v1/acl/token/self", 200, "{}");
+	ck_assert_int_eq(call("acl policy read q"), 1);
+	ck_assert_ptr_nonnull(strstr(err_text, "there is no policy \"q\"\n"));
+	answers(1, "GET /v1/acl/token/self", 403, "ACL not found");
+	ck_assert_int_eq(call("acl policy read q"), 1);
+	ck_assert_ptr_null(strstr(err_text, "there is no policy"));
 	answers(0, "GET /v1/acl/role/name/r", 404, "");
 	ck_assert_int_eq(call("acl role read r"), 1);
 	ck_assert_str_eq(err_text, "clusterctl: acl role read: there is no role \"r\"\n`clusterctl acl role list` shows what there is.\n");
