@@ -630,6 +630,7 @@ start_http(struct rpcd *p)
 		.asked = { .burst = 100, .period = MONO_S(60) },
 		.token_in_query = { .burst = 1, .period = MONO_S(600) },
 		.token_in_clear = { .burst = 1, .period = MONO_S(600) },
+		.fields_ignored = { .burst = 3, .period = MONO_S(60) },
 	};
 	api_render_start(&p->api, p->loop);
 	p->http = http_new(&(struct http_conf){

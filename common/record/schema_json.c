@@ -502,6 +502,8 @@ fill_object(struct from_json *j, const struct schema *s, unsigned from, json_t *
 			f = field_snake(s, from, key);
 		if (f == NULL && (j->flags & SJ_STRICT || (j->flags & SJ_KNOWN && says_something(value))))
 			return unknown_field(j, key);
+		if (f == NULL && j->errbuf[0] == '\0' && says_something(value))
+			(void)unknown_field(j, key);
 		if (f == NULL || ((f->flags & SF_READONLY) && !(j->flags & SJ_INDEXES)) || json_is_null(value))
 			continue;
 		enum tv_err err = fill_field(j, f, value, rec);
@@ -517,6 +519,7 @@ schema_from_json(const struct schema *s, json_t *obj, unsigned flags, struct are
 {
 	struct from_json j = { flags, a, errbuf, cap };
 
+	errbuf[0] = '\0';
 	return fill_object(&j, s, 0, obj, rec);
 }
 

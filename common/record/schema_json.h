@@ -22,6 +22,7 @@
  * Fills a zeroed struct.  Names match without regard to case; null leaves a field unset.  Everything is
  * copied into the arena.  On an error errbuf gets Go's text where the API shows it:
  *   json: unknown field "X" / time: invalid duration "xyz" / json: cannot unmarshal number into Go value of type string
+ * With TV_OK it is empty, or names the first unknown field that says something and was passed over, by the same text.
  */
 enum tv_err schema_from_json(const struct schema *s, json_t *obj, unsigned flags, struct arena *a, void *rec,
     char *errbuf, size_t cap);

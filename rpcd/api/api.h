@@ -66,6 +66,7 @@ struct api {
 	struct render *renders;			/* large answers in the making, the next one first */
 	struct log_limit asked;			/* lines that say who administers */
 	struct log_limit token_in_query, token_in_clear;	/* lines that say who sends tokens so */
+	struct log_limit fields_ignored;	/* lines that name unknown fields of bodies */
 	uint64_t next_id;			/* of requests */
 	struct note *notes;			/* of questions under way */
 	uint64_t answers_bytes;			/* of large answers that wait to be sent */

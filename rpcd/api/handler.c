@@ -320,6 +320,21 @@ api_decode(struct request *r, const struct schema *s, unsigned flags, bool optio
 	return api_decode_edited(r, s, flags, optional, NULL, rec);
 }
 
+/* Consul passes over fields that it does not know in some bodies, and so do we: but it is told. */
+static void
+warn_of_field(struct request *r, const char *why)
+{
+	char shown[128], *end = shown;
+
+	for (; *why != '\0' && end < shown + sizeof(shown) - 1; why++)
+		if (*why != '"' && *why != '\\')		/* the header is a quoted text, of ASCII */
+			*end++ = *why >= 0x20 && *why < 0x7f ? *why : '?';
+	*end = '\0';
+	answer_headerf(r, "Warning", "299 - \"%s, which was ignored\"", shown);
+	if (log_allow(&r->api->fields_ignored, "http"))
+		log_warn("http", "%s: %s, which was ignored", r->endpoint->path, shown);
+}
+
 /* `before` begins the refusal. */
 static bool
 decode(struct request *r, const struct schema *s, unsigned flags, bool (*edit)(json_t *body, char *why, size_t cap),
@@ -333,6 +348,8 @@ decode(struct request *r, const struct schema *s, unsigned flags, bool (*edit)(j
 	json_decref(v);
 	if (err != TV_OK)
 		answer_text(r, err == TV_ENOMEM ? 500 : 400, "%sRequest decode failed: %s", before, why);
+	else if (why[0] != '\0')
+		warn_of_field(r, why);
 	return err == TV_OK;
 }
 

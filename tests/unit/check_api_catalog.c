@@ -5,15 +5,18 @@
 
 START_TEST(session_create)
 {
-	static const struct { const char *body; int64_t delay; unsigned node_checks, checks; } v[] = {
-		{ NULL, 15000000000, 1, 0 }, { "{}", 15000000000, 1, 0 },
-		{ "{\"LockDelay\":\"1s\",\"Node\":\"n9\"}", 1000000000, 1, 0 },
-		{ "{\"LockDelay\":0}", 0, 1, 0 }, { "{\"NodeChecks\":[]}", 15000000000, 0, 0 },
-		{ "{\"Checks\":[]}", 15000000000, 0, 0 },
-		{ "{\"Checks\":[\"serfHealth\"],\"NodeChecks\":[\"a\",\"b\"]}", 15000000000, 2, 0 },
-		{ "{\"Checks\":[\"x\"],\"NodeChecks\":[]}", 15000000000, 0, 0 },
-		{ "{\"Checks\":[\"x\"]}", 15000000000, 1, 1 },
-		{ "{\"Unknown\":1,\"ID\":\"mine\"}", 15000000000, 1, 0 },
+	static const struct { const char *body; int64_t delay; unsigned node_checks, checks; const char *ignored; } v[] = {
+		{ NULL, 15000000000, 1, 0, NULL }, { "{}", 15000000000, 1, 0, NULL },
+		{ "{\"LockDelay\":\"1s\",\"Node\":\"n9\"}", 1000000000, 1, 0, NULL },
+		{ "{\"LockDelay\":0}", 0, 1, 0, NULL }, { "{\"NodeChecks\":[]}", 15000000000, 0, 0, NULL },
+		{ "{\"Checks\":[]}", 15000000000, 0, 0, NULL },
+		{ "{\"Checks\":[\"serfHealth\"],\"NodeChecks\":[\"a\",\"b\"]}", 15000000000, 2, 0, NULL },
+		{ "{\"Checks\":[\"x\"],\"NodeChecks\":[]}", 15000000000, 0, 0, NULL },
+		{ "{\"Checks\":[\"x\"]}", 15000000000, 1, 1, NULL },
+		{ "{\"Unknown\":1,\"ID\":\"mine\"}", 15000000000, 1, 0, "299 - \"json: unknown field Unknown, which was ignored\"" },
+		{ "{\"Unk\\\"\u00fcUnknown\":[0]}", 15000000000, 1, 0,
+		    "299 - \"json: unknown field Unk??Unknown, which was ignored\"" },
+		{ "{\"nothing\":null,\"nor\":\"\",\"this\":false}", 15000000000, 1, 0, NULL },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -30,6 +33,10 @@ START_TEST(session_create)
 		span_is(fake.q.dc, "dc2");
 		reply_record(&text_reply_schema, &(struct text_reply){ span_str("the-id") });
 		fake_answered(r, 200, "{\"ID\":\"the-id\"}");
+		if (v[i].ignored != NULL)
+			ck_assert_str_eq(fake_header(r, "Warning"), v[i].ignored);
+		else
+			ck_assert_ptr_null(fake_header(r, "Warning"));
 		fake_end(r);
 	}
 	fake_is("PUT", "/v1/session/create", "{\"LockDelay\":\"xyz\"}", 400,
