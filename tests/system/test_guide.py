@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, Cluster, main  # noqa: E402
-from waiting import Told, wait_for  # noqa: E402
+from cluster import BUILD, TOP, Cluster, main, skip  # noqa: E402
+from machine import Lab  # noqa: E402
+from waiting import Told, need, wait_for  # noqa: E402
 
 CALM = {"election_timeout": "2s"}        # a busy machine moves no leader; heartbeats come as often as ever
 VOTES = 120         # seconds: a server that is added votes when it was healthy for 10 s at a stretch
@@ -220,5 +221,91 @@ def test_timeout():
         assert one.ctl("--timeout", "30s", "members").returncode == 0
 
 
-main(test_joining_that_fails_says_why, test_forming_says_what_to_do, test_timeout, test_add_servers_one_by_one, test_graceful_leave_and_refusal, test_leader_leaves, test_force_leave_stays_away,
+class Player:
+    """Types what a chapter of doc/operations.md says, on machines of its own: "NAME# COMMAND", and below it what comes of it."""
+
+    def __init__(self, machines):
+        self.machines, self.exports = machines, {name: "" for name in machines}
+
+    @staticmethod
+    def steps(chapter):
+        """[(machine, command, lines that its output has)]"""
+        with open(os.path.join(TOP, "doc", "operations.md"), encoding="utf-8") as f:
+            text = f.read().split("\n## %s\n" % chapter)[1].split("\n## ")[0]
+        found, here = [], None
+        for line in re.findall(r"^       (.*)$", text, re.M):
+            typed = re.fullmatch(r"(\w+)# (.*)", line)
+            if here:
+                found[-1][1] += "\n" + line
+                here = line != "END"
+            elif typed:
+                found.append([typed.group(1), typed.group(2), []])
+                here = "<<END" in line
+            else:
+                found[-1][2].append(line)
+        return found
+
+    def copy(self, source, command):
+        """scp -p, for machines without sshd."""
+        cd, files, to, folder = re.fullmatch(r"(cd \S+ && )scp -p (.+) root@([\d.]+):(\S+)", command).groups()
+        target = next(m for m in self.machines.values() if to in m.addresses)
+        for name in files.split():
+            path = folder + name if folder.endswith("/") else folder
+            mode, text = (source.ok("sh", "-c", cd + c + " " + name) for c in ("stat -c %a", "cat"))
+            target.write(path, text)
+            target.ok("chmod", mode.strip(), path)
+
+    def typed(self, name, command, expected):
+        """Types it; again, as anybody would, while the cluster is not ready for it."""
+        r = self.machines[name].run("sh", "-c", self.exports[name] + command)
+        need(r.returncode == 0, (name, command, r.stdout, r.stderr))
+        lines = r.stdout.split("\n")
+        need(all(any(e in line for line in lines) for e in expected), (name, command, expected, r.stdout, r.stderr))
+        return True
+
+    def play(self, chapter):
+        for who, command, expected in self.steps(chapter):
+            for name in self.machines if who == "all" else [who]:
+                if " scp " in command:
+                    self.copy(self.machines[name], command)
+                elif command.startswith("export "):
+                    self.exports[name] += command + "; "
+                else:
+                    wait_for("%s# %s" % (name, command), lambda n=name: self.typed(n, command, expected))
+
+
+ASK_DNS = """
+import socket, struct
+name = b"".join(bytes([len(x)]) + x for x in b"web.service.consul".split(b"."))
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+s.sendto(struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + name + b"\\0" + struct.pack(">2H", 1, 1), ("127.0.0.1", 8600))
+print(socket.inet_ntoa(s.recv(512)[-4:]))
+"""
+
+
+def test_first_cluster_with_access_control():
+    """The chapter, as it is typed, on four machines with what `make install` installs."""
+    why = Lab.impossible()
+    if why:
+        skip("no systemd can be run here: " + why)
+    with Lab() as lab:
+        machines = {}
+        for name, address in ("alpha", "10.0.0.11"), ("beta", "10.0.0.12"), ("gamma", "10.0.0.13"), ("web1", "10.0.0.21"):
+            machines[name] = m = lab.machine(address)
+            m.ok("hostname", name)
+            m.ok("mkdir", "-p", "/root")
+        Player(machines).play("A first cluster, with access control")
+        for m in machines.values():
+            assert m.ok("python3", "-c", ASK_DNS).strip() == "10.0.0.21", m.name
+            assert m.run("sh", "-c", "ls /root/*.token").stdout.split() == {
+                "alpha": ["/root/%s.token" % n for n in ("beta", "gamma", "web", "web1")],
+                "web1": ["/root/web.token"]}.get(m.ok("hostname").strip(), []), m.name
+        # What the agents were given holds over a restart.
+        web1 = machines["web1"]
+        web1.ok("systemctl", "restart", "rpcd")
+        wait_for("DNS again", lambda: need(web1.run("python3", "-c", ASK_DNS).stdout.strip() == "10.0.0.21", "no answer") or True)
+
+
+main(test_first_cluster_with_access_control, test_joining_that_fails_says_why, test_forming_says_what_to_do, test_timeout, test_add_servers_one_by_one, test_graceful_leave_and_refusal, test_leader_leaves, test_force_leave_stays_away,
      test_force_leave_before_it_is_seen_as_failed, test_crash_and_return)
