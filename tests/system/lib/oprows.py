@@ -59,7 +59,8 @@ def _between(text, at):
 
 def _load_records():
     text = _text("records.h")
-    macros = {m.group(1): m.group(2).strip() for m in re.finditer(r"^#define (\w+_ROWS)\(\w+\)(.*)$", text, re.M)}
+    macros = {m.group(1): m.group(2).replace("\\\n", " ").strip()
+              for m in re.finditer(r"^#define (\w+_ROWS)\([\w, ]+\)((?:.*\\\n)*.*)$", text, re.M)}
     out = {"empty": []}
     for m in re.finditer(r"^RECORD(_AS)?\(", text, re.M):
         name, *rows = _parts(_between(text, m.end() - 1))
