@@ -8,6 +8,7 @@
 #include "common/acl/rules.h"
 #include "common/base/uuid.h"
 #include "ctl/acl.h"
+#include "ctl/json_errors.h"
 
 #define TIMEOUT_S 60
 #define BODY_BYTES_MAX (1u << 20)
@@ -62,6 +63,7 @@ complain(struct ctl *ctl, const struct client_answer *a, const struct acl_kind *
 		client_complain(ctl->client, ctl->verb->words, a);
 		return;
 	}
+	json_errors_reason(REASON_NOT_FOUND);
 	fprintf(stderr, "clusterctl: %s: there is no %s \"%s\"\n", ctl->verb->words, kind->one, name);
 	fprintf(stderr, "`clusterctl acl %s list` shows what there is.\n", kind->one);
 }

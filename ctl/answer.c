@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ctl/ctl.h"
+#include "ctl/json_errors.h"
 
 #define SELF_TIMEOUT_S 5
 
@@ -79,6 +80,8 @@ complain_access(struct client *c, const struct client_answer *a)
 int
 client_complain(struct client *c, const char *what, const struct client_answer *a)
 {
+	json_errors_reason(a->file_failed ? REASON_FAILED : a->status == 0 || a->broke_off ? REASON_NO_ANSWER :
+	    a->status == 403 ? REASON_DENIED : a->status == 404 ? REASON_NOT_FOUND : REASON_FAILED);
 	if (a->file_failed) {
 		fprintf(stderr, "clusterctl: %s: the file: %s\n", what, a->error);
 	} else if (a->broke_off) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ctl/ctl.h"
+#include "ctl/json_errors.h"
 
 #define KV_TIMEOUT_S 60
 #define VALUE_BYTES_MAX (1u << 20)
@@ -76,6 +77,7 @@ print_outcome(struct ctl *ctl, const char *key, bool ok, const struct client_ans
 		return complain(ctl, key, a);
 	if (span_eqs(buf_span(&a->body), "true"))
 		return 0;
+	json_errors_reason(REASON_CONDITION);
 	fprintf(stderr, "clusterctl: %s: %s was not changed: the condition did not hold\n", ctl->verb->words, key);
 	return 1;
 }
@@ -95,6 +97,7 @@ kv_get(struct ctl *ctl)
 		if (isatty(STDOUT_FILENO))
 			putchar('\n');
 	} else if (a.status == 404) {
+		json_errors_reason(REASON_NOT_FOUND);
 		fprintf(stderr, "clusterctl: kv get: no key \"%s\"\n", key);
 		rc = 1;
 	} else {

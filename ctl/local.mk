@@ -4,7 +4,7 @@ bin_PROGRAMS += ctl/clusterctl
 noinst_LIBRARIES += ctl/libctl.a
 ctl_libctl_a_SOURCES = \
 	ctl/verbs.c ctl/run.c ctl/help.c ctl/answer.c ctl/ctl.h ctl/out.c ctl/token.c ctl/safe.c ctl/client.h \
-	ctl/cmd_cluster.c ctl/raftd_leave.c ctl/raftd_leave.h ctl/cmd_reload.c ctl/local_socket.c ctl/local_socket.h ctl/cmd_show.c ctl/cmd_status.c ctl/collisions.c ctl/collisions.h ctl/cmd_rtt.c ctl/cmd_kv.c ctl/cmd_kv_move.c ctl/kv_entries.c ctl/kv_entries.h ctl/cmd_txn.c ctl/cmd_event.c ctl/cmd_query.c ctl/cmd_prepared.c ctl/cmd_monitor.c \
+	ctl/cmd_cluster.c ctl/raftd_leave.c ctl/raftd_leave.h ctl/cmd_reload.c ctl/json_errors.c ctl/json_errors.h ctl/local_socket.c ctl/local_socket.h ctl/cmd_show.c ctl/cmd_status.c ctl/collisions.c ctl/collisions.h ctl/cmd_rtt.c ctl/cmd_kv.c ctl/cmd_kv_move.c ctl/kv_entries.c ctl/kv_entries.h ctl/cmd_txn.c ctl/cmd_event.c ctl/cmd_query.c ctl/cmd_prepared.c ctl/cmd_monitor.c \
 	ctl/cmd_watch.c ctl/cmd_lock.c ctl/lock_rules.c ctl/lock_rules.h ctl/cmd_maint.c ctl/cmd_dns.c ctl/cmd_debug.c ctl/tarball.c ctl/tarball.h ctl/child.c ctl/child.h \
 	ctl/follow.c ctl/follow.h ctl/handler.c ctl/handler.h \
 	ctl/acl.c ctl/acl.h ctl/cmd_acl_token.c ctl/cmd_acl_policy.c ctl/cmd_acl_method.c ctl/cmd_acl_explain.c \

@@ -8,6 +8,7 @@
 #include "common/base/assert.h"
 #include "common/text/duration.h"
 #include "ctl/ctl.h"
+#include "ctl/json_errors.h"
 
 int
 cmd_version(struct ctl *ctl)
@@ -401,6 +402,14 @@ asks_for_help(int argc, char **argv)
 	return argc >= 3 && (strcmp(argv[argc - 1], "--help") == 0 || (argc == 3 && strcmp(argv[2], "-h") == 0));
 }
 
+/* Until it is ended: what it says is wanted when it says it. */
+static bool
+runs_on(const struct verb *v)
+{
+	return v->run == cmd_watch || v->run == cmd_lock || v->run == event_watch || v->run == query_answer ||
+	    v->run == cmd_monitor || v->run == cmd_dev;
+}
+
 static int
 run(struct ctl *ctl, char **argv)
 {
@@ -423,6 +432,8 @@ run(struct ctl *ctl, char **argv)
 	if (!options_fit(ctl) || !arguments_fit(ctl))
 		return usage_of(ctl->verb);
 	rc = ctl_take_token(ctl);
+	if (rc == 0 && runs_on(ctl->verb))
+		json_errors_release();
 	return rc != 0 ? rc : ctl->verb->run(ctl);
 }
 
@@ -472,6 +483,8 @@ ctl_run(int argc, char **argv)
 		ctl_complete(argv + 2);
 		rc = 0;
 	} else if ((argc = take_globals(&ctl, own)) >= 0) {
+		if (ctl.json)
+			json_errors_begin();
 		rc = dispatch(&ctl, argc, own);
 	}
 	client_free(ctl.client);
@@ -482,5 +495,6 @@ ctl_run(int argc, char **argv)
 		perror("clusterctl: writing the answer");
 		rc = 1;
 	}
+	json_errors_end(rc);
 	return rc;
 }

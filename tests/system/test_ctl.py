@@ -474,6 +474,35 @@ def test_secrets_and_contradictions():
         assert "has left" in p.stdout and "objects" not in p.stderr, p
 
 
+def test_errors_in_json():
+    """With --json what goes wrong is an object on standard error, by which programs can tell failures apart."""
+    with Cluster("127.161.2") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}, **{"acl.enabled": True, "acl.default_policy": "deny"}).start()
+        wait_for("access control holds", lambda: node.get("/v1/kv/a").status == 403)
+        rc, out, err = ctl("--addr", node.addr + ":8500", "--json", "kv", "get", "a")
+        told = json.loads(err)
+        assert (rc, out, told["Reason"]) == (1, "", "denied") and "Permission denied" in told["Error"], err
+    with Cluster("127.161.1") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+        at = ("--addr", node.addr + ":8500", "--json")
+        for args, reason, text, status in (
+                (("kv", "get", "nothing"), "not found", 'kv get: no key "nothing"', 1),
+                (("kv", "put", "--cas", "5", "a", "b"), "condition", "the condition did not hold", 1),
+                (("kv", "get", "--dc", "dc9", "a"), "failed", "No path to datacenter", 1),
+                (("kv", "get"), "usage", "usage: clusterctl", 2), (("nonsense",), "usage", "no command", 2)):
+            rc, out, err = ctl(*at, *args)
+            told = json.loads(err)
+            assert (rc, out, told["Reason"], told["ExitStatus"]) == (status, "", reason, status) and text in told["Error"], (args, out, err)
+            assert err.count("\n") == 1 and err.endswith("\n"), err
+        rc, out, err = ctl(*at, "kv", "put", "a", "b")
+        assert (rc, err) == (0, ""), err
+        rc, out, err = ctl("--addr", "127.161.1.99:8500", "--json", "members")
+        assert rc == 1 and json.loads(err)["Reason"] == "no answer", err
+        rc, out, err = ctl("--addr", "/wrong", "--json", "members")
+        assert rc == 2 and json.loads(err)["Reason"] == "usage", err
+
+
 def test_reload():
     """All daemons of the node, if all files are right; who cannot reload all is told so."""
     with Cluster("127.60.67") as c:
@@ -662,4 +691,4 @@ def test_waiting_shows_on_a_terminal():
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten, test_public_half,
      test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
      test_waiting_shows_on_a_terminal, test_hints, test_help, test_completion, test_effects, test_keys_move, test_services, test_secrets_and_contradictions,
-     test_maintenance, test_reload, test_for_who_comes_from_consul, test_administration_over_tcp)
+     test_maintenance, test_errors_in_json, test_reload, test_for_who_comes_from_consul, test_administration_over_tcp)

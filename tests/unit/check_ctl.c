@@ -158,7 +158,7 @@ START_TEST(transactions)
 	ck_assert_str_eq(out_text, "{\n  \"Results\": null,\n  \"Errors\": []\n}\n");
 	answers(0, "PUT /v1/txn", 400, "Failed to parse body: EOF");
 	ck_assert_int_eq(call(words), 1);
-	ck_assert_str_eq(err_text, "clusterctl: txn: Failed to parse body: EOF\n");
+	ck_assert_str_eq(err_text, "{\"Error\":\"clusterctl: txn: Failed to parse body: EOF\",\"Reason\":\"failed\",\"ExitStatus\":1}\n");
 	unlink(path);
 	ck_assert_int_eq(call(words), 1);
 	ck_assert_ptr_nonnull(strstr(err_text, "No such file or directory"));

@@ -192,8 +192,8 @@ START_TEST(bootstrap)
 	ck_assert_int_eq(unlink(path), 0);
 	answers(0, "PUT /v1/acl/bootstrap", 403, "Permission denied: ACL bootstrap no longer allowed (reset index: 33)");
 	ck_assert_int_eq(call(words), 1);
-	ck_assert_ptr_nonnull(strstr(err_text, "\n  echo 33 > "));
-	ck_assert_ptr_nonnull(strstr(err_text, "/raftd/acl-bootstrap-reset\n"));
+	ck_assert_ptr_nonnull(strstr(err_text, "\\n  echo 33 > "));
+	ck_assert_ptr_nonnull(strstr(err_text, "/raftd/acl-bootstrap-reset\\n"));
 	ck_assert_int_eq(access(path, F_OK), -1);
 	/* With a secret of the caller's own. */
 	answers(0, "PUT /v1/acl/bootstrap", 200, FIRST);
