@@ -308,6 +308,30 @@ upload(struct ctl *ctl, FILE *f, uint64_t size)
 	return rc;
 }
 
+static uint64_t
+records_of(const struct snap_facts *f, const char *table)
+{
+	for (unsigned i = 0; i < f->table_count; i++)
+		if (strcmp(f->tables[i].name, table) == 0)
+			return f->tables[i].count;
+	return 0;
+}
+
+/* What becomes of access control; self: what the node that is asked tells of itself. */
+static void
+say_whose_tokens(const struct snap_facts *f, const json_t *self)
+{
+	const json_t *rpcd = json_object_get(json_object_get(self, "Stats"), "rpcd");
+	uint64_t tokens = records_of(f, "ACL tokens");
+
+	if (tokens > 0)
+		fprintf(stderr, "Afterwards the %llu tokens of the archive hold, and none besides: the token of this command, those of agents, of DNS\n"
+		    "and of applications are \"ACL not found\" if they are not among them. Have at hand one of the archive's with all rights;\n"
+		    "without one, `clusterctl acl bootstrap` names the reset index for a new one.\n", (unsigned long long)tokens);
+	else if (strcmp(json_text(rpcd, "acl_enabled"), "1") == 0)
+		fprintf(stderr, "The archive has no tokens: those of this cluster, with their policies and roles, stay.\n");
+}
+
 /* Says what is replaced by what; on a terminal the operator must agree, and to a strange archive in any case. */
 static bool
 agreed(struct ctl *ctl, const struct snap_facts *f)
@@ -322,10 +346,12 @@ agreed(struct ctl *ctl, const struct snap_facts *f)
 	self = ctl_get(ctl, "/v1/agent/self");
 	here = dc != NULL ? dc : self != NULL ? json_text(json_object_get(self, "Config"), "Datacenter") : "?";
 	strange = strcmp(here, json_text(shown, "Datacenter")) != 0;
-	fprintf(stderr, "This replaces all keys, sessions, nodes, services and checks of datacenter %s\n"
-	    "by %llu records of datacenter %s, saved %s at index %lld by %s.\n", here,
+	fprintf(stderr, "This replaces all keys, sessions, nodes, services, checks%s of datacenter %s\n"
+	    "by %llu records of datacenter %s, saved %s at index %lld by %s.\n",
+	    records_of(f, "ACL tokens") > 0 ? ", prepared queries, tokens, policies, roles and auth methods" : " and prepared queries", here,
 	    (unsigned long long)f->records, json_text(shown, "Datacenter"), json_text(shown, "Time"),
 	    (long long)json_integer_value(json_object_get(shown, "Index")), json_text(shown, "Node"));
+	say_whose_tokens(f, self);
 	cluster = json_text(json_object_get(json_object_get(self, "Stats"), "raft"), "cluster_id");
 	if (cluster[0] != '\0' && strcmp(cluster, json_text(shown, "ClusterID")) != 0)
 		fprintf(stderr, "It is the archive of another cluster, %s; this one is %s.\n",

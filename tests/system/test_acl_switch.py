@@ -210,6 +210,21 @@ def archive(node, secret=None):
     return r.body
 
 
+def restored(cluster, node, saved, secret=None):
+    """Restores it as an operator does; what the tool said."""
+    path = os.path.join(cluster.dir, "archive.tgz")
+    with open(path, "wb") as f:
+        f.write(saved)
+    opts = []
+    if secret:
+        opts = ["--token-file", os.path.join(cluster.dir, "secret")]
+        with open(os.open(opts[1], os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as f:
+            f.write(secret)
+    p = node.ctl(*opts, "snapshot", "restore", path, timeout=120)
+    assert "Restored snapshot" in p.stdout, p
+    return p
+
+
 def test_restore_of_an_archive_from_before():
     """It holds no access control: keys are replaced, tokens, policies and roles stay, and nothing is open for a moment."""
     with Cluster("127.241.6") as c:
@@ -246,8 +261,9 @@ def test_restore_of_an_archive_from_before():
         assert r.status == 403, r
         r = servers[0].put("/v1/snapshot", old, headers=auth(reader), timeout=120)
         assert r.status == 403, r
-        r = acl.http("PUT", "/v1/snapshot", old, timeout=120)
-        assert r.status == 200, r
+        p = restored(c, servers[0], old, acl.secret)
+        assert "This replaces all keys, sessions, nodes, services, checks and prepared queries of datacenter dc1\n" in p.stderr, p
+        assert "The archive has no tokens: those of this cluster, with their policies and roles, stay.\n" in p.stderr, p
         for s in servers:
             wait_for("%s has the old keys" % s.name, lambda s=s: s.get(
                 "/v1/kv/before?stale&raw", headers=auth(acl.secret)).ok(200).body == b"old")
@@ -287,8 +303,10 @@ def test_restore_brings_tokens():
         servers = c.servers(3, raftd=CALM)
         c.formed(servers)
         servers[0].kv_put("mine", "1")
-        r = servers[0].put("/v1/snapshot", saved, timeout=120)
-        assert r.status == 200, r
+        p = restored(c, servers[0], saved)
+        assert ", checks, prepared queries, tokens, policies, roles and auth methods of datacenter dc1\n" in p.stderr, p
+        assert "Afterwards the 3 tokens of the archive hold, and none besides: " in p.stderr, p
+        assert "`clusterctl acl bootstrap` names the reset index" in p.stderr, p
         for s in servers:
             wait_for("%s has it" % s.name, lambda s=s: s.get("/v1/kv/before?stale").status == 403)
         refuses(servers)
