@@ -325,9 +325,9 @@ say_whose_tokens(const struct snap_facts *f, const json_t *self)
 	uint64_t tokens = records_of(f, "ACL tokens");
 
 	if (tokens > 0)
-		fprintf(stderr, "Afterwards the %llu tokens of the archive hold, and none besides: the token of this command, those of agents, of DNS\n"
-		    "and of applications are \"ACL not found\" if they are not among them. Have at hand one of the archive's with all rights;\n"
-		    "without one, `clusterctl acl bootstrap` names the reset index for a new one.\n", (unsigned long long)tokens);
+		fprintf(stderr, "Afterwards the %llu tokens of the archive hold, and none besides: the token of this command,\n"
+		    "those of agents, of DNS and of applications are \"ACL not found\" if they are not among them.\n"
+		    "Have at hand one of the archive's with all rights; without one, `clusterctl acl bootstrap` names the reset index for a new one.\n", (unsigned long long)tokens);
 	else if (strcmp(json_text(rpcd, "acl_enabled"), "1") == 0)
 		fprintf(stderr, "The archive has no tokens: those of this cluster, with their policies and roles, stay.\n");
 }
@@ -348,7 +348,8 @@ agreed(struct ctl *ctl, const struct snap_facts *f)
 	strange = strcmp(here, json_text(shown, "Datacenter")) != 0;
 	fprintf(stderr, "This replaces all keys, sessions, nodes, services, checks%s of datacenter %s\n"
 	    "by %llu records of datacenter %s, saved %s at index %lld by %s.\n",
-	    records_of(f, "ACL tokens") > 0 ? ", prepared queries, tokens, policies, roles and auth methods" : " and prepared queries", here,
+	    records_of(f, "ACL tokens") > 0 ? ", prepared queries, tokens, policies, roles and auth methods" :
+	    " and prepared queries", here,
 	    (unsigned long long)f->records, json_text(shown, "Datacenter"), json_text(shown, "Time"),
 	    (long long)json_integer_value(json_object_get(shown, "Index")), json_text(shown, "Node"));
 	say_whose_tokens(f, self);
