@@ -325,9 +325,10 @@ say_whose_tokens(const struct snap_facts *f, const json_t *self)
 	uint64_t tokens = records_of(f, "ACL tokens");
 
 	if (tokens > 0)
-		fprintf(stderr, "Afterwards the %llu tokens of the archive hold, and none besides: the token of this command,\n"
-		    "those of agents, of DNS and of applications are \"ACL not found\" if they are not among them.\n"
-		    "Have at hand one of the archive's with all rights; without one, `clusterctl acl bootstrap` names the reset index for a new one.\n", (unsigned long long)tokens);
+		fprintf(stderr, "Afterwards the %llu tokens of the archive hold, and none besides: the token of this\n"
+		    "command, those of agents, of DNS and of applications are \"ACL not found\" if they are not\n"
+		    "among them. Have at hand one of the archive's with all rights; without one,\n"
+		    "`clusterctl acl bootstrap` names the reset index for a new one.\n", (unsigned long long)tokens);
 	else if (strcmp(json_text(rpcd, "acl_enabled"), "1") == 0)
 		fprintf(stderr, "The archive has no tokens: those of this cluster, with their policies and roles, stay.\n");
 }
