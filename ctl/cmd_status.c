@@ -728,6 +728,33 @@ check_stages(struct status *s)
 	return stages == 0 || at[ENCRYPTION_OFF] == 0;
 }
 
+/*
+ * Two keys, or one that not all have: a rotation that began, or one that is over but for keys that nobody uses any
+ * more, as after a lost node came back.
+ */
+static void
+remedy_of_keys(const json_t *pool, json_int_t answered, char text[REMEDY_BYTES])
+{
+	const json_t *primaries = json_object_get(pool, "PrimaryKeys");
+	struct ctl_key id = { .id = "" };
+	bool over = false;
+	const char *key, *unused = NULL;
+	json_t *count;
+
+	json_object_foreach(json_object_get(pool, "Keys"), key, count) {
+		json_int_t used = json_integer_value(json_object_get(primaries, key));
+
+		over = over || (used >= answered && json_integer_value(count) >= answered);
+		unused = used == 0 ? key : unused;
+	}
+	snprintf(text, REMEDY_BYTES, "Finish the rotation, to the key that you name: clusterctl keyring rotate --key "
+	    "ID");
+	if (over && unused != NULL && keyring_key(unused, &id))
+		snprintf(text, REMEDY_BYTES, "If the rotation is over: clusterctl keyring remove %s; else finish it, "
+		    "to the key that you name: clusterctl keyring rotate --key ID", id.id);
+	sodium_memzero(&id, sizeof(id));
+}
+
 /* One pool: one key, which all have and use. */
 static void
 check_pool(struct status *s, const json_t *pool)
@@ -740,7 +767,7 @@ check_pool(struct status *s, const json_t *pool)
 	struct ctl_key id;
 	bool same = json_object_size(keys) == 1;
 	unsigned n = 0, n_silent = 0, n_failed = 0;
-	char said[TEXT_BYTES / 8];
+	char said[TEXT_BYTES / 8], remedy[REMEDY_BYTES];
 
 	keyring_pool_name(pool, name, sizeof(name));
 	json_object_foreach(json_object_get(pool, "Messages"), node, why) {
@@ -763,11 +790,11 @@ check_pool(struct status *s, const json_t *pool)
 		buf_printf(&text, "%s%s (on %lld, primary of %lld)", text.len > 0 ? ", " : "",
 		    keyring_key(key, &id) ? id.id : "?", (long long)json_integer_value(count), (long long)used);
 	}
+	remedy_of_keys(pool, nodes - n, remedy);
 	if (json_text(pool, "Error")[0] != '\0')
 		say(s, UNKNOWN("clusterctl keyring list"), "%s: %s", name, json_text(pool, "Error"));
 	else if (!same)
-		say(s, BAD("Finish the rotation, to the key that you name: clusterctl keyring rotate --key ID"),
-		    "%s: %lld members, keys %s", name, (long long)nodes, buf_cstr(&text));
+		say(s, BAD(remedy), "%s: %lld members, keys %s", name, (long long)nodes, buf_cstr(&text));
 	if (n_silent > 0)
 		say(s, UNKNOWN(is_true(pool, "WAN") ? "clusterctl members --wan shows who failed" :
 		    "clusterctl members shows who failed"), "%s: no answer of %s", name, buf_cstr(&silent));
