@@ -330,7 +330,8 @@ say_whose_tokens(const struct snap_facts *f, const json_t *self)
 		    "among them. Have at hand one of the archive's with all rights; without one,\n"
 		    "`clusterctl acl bootstrap` names the reset index for a new one.\n", (unsigned long long)tokens);
 	else if (strcmp(json_text(rpcd, "acl_enabled"), "1") == 0)
-		fprintf(stderr, "The archive has no tokens: those of this cluster, with their policies and roles, stay.\n");
+		fprintf(stderr,
+		    "The archive has no tokens: those of this cluster, with their policies and roles, stay.\n");
 }
 
 /* Says what is replaced by what; on a terminal the operator must agree, and to a strange archive in any case. */
