@@ -47,7 +47,7 @@ LOGIN_LIBS = raftd/liblogin.a common/libtvjson.a common/libtvcore.a $(JANSSON_LI
 noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
 	raftd/engine/entrycache.c raftd/engine/entrycache.h raftd/members/rules/policy.c raftd/members/rules/policy.h raftd/engine/reads.c raftd/engine/reads.h \
-	raftd/peers/identity.c raftd/peers/identity.h raftd/members/rules/bootstrap_pick.c raftd/members/rules/bootstrap_pick.h raftd/engine/proposals.c raftd/engine/proposals.h \
+	raftd/peers/identity.c raftd/peers/identity.h raftd/peers/clock_offset.c raftd/peers/clock_offset.h raftd/members/rules/bootstrap_pick.c raftd/members/rules/bootstrap_pick.h raftd/engine/proposals.c raftd/engine/proposals.h \
 	raftd/engine/disk_mark.c raftd/engine/disk_mark.h raftd/engine/pending_sends.c raftd/engine/pending_sends.h raftd/engine/voter_with_space.c raftd/engine/voter_with_space.h raftd/peers/sendq.c raftd/peers/sendq.h raftd/disk/unlink_async.c raftd/disk/unlink_async.h \
 	raftd/members/rules/recover_plan.c raftd/members/rules/recover_plan.h raftd/disk/reserve.c raftd/disk/reserve.h raftd/disk/threshold.c raftd/disk/threshold.h \
 	raftd/leader/coord_batch.c raftd/leader/coord_batch.h raftd/leader/rules/reconcile.c raftd/leader/rules/reconcile.h raftd/leader/rules/claim.c raftd/leader/rules/claim.h raftd/members/rules/server_health.c raftd/members/rules/server_health.h raftd/snapshot/blocksums.c raftd/snapshot/blocksums.h \

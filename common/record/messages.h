@@ -129,7 +129,8 @@ RECORD(msg_raft_hello,
 	(U64, life, SF_LATER), (U64, mark_term, SF_LATER), (U64, mark_kept, SF_LATER), (U64, mark_vote, SF_LATER),
 	(BOOL, went_back, SF_LATER),
 	(U64, seen_life, SF_LATER), (U64, seen_term, SF_LATER), (U64, seen_kept, SF_LATER), (U64, seen_vote, SF_LATER),
-	(BOOL, seen_went_back, SF_LATER))
+	(BOOL, seen_went_back, SF_LATER),
+	(U64, clock_ms, SF_LATER))	/* what its wall clock shows, ms since 1970; 0 when it is missing */
 RECORD(msg_bootstrap_server, (STR, id), (STR, name), (STR, addr))
 RECORD(msg_bootstrap, (STR, cluster_id), (U64, expect), (OBJS, servers, msg_bootstrap_server))
 RECORD(msg_remove_me, (STR, id), (BOOL, force))

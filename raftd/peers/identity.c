@@ -30,7 +30,7 @@ generation_found(const struct log_meta *m)
 
 void
 hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port, const struct disk_mark *mark,
-    const struct disk_mark *seen)
+    const struct disk_mark *seen, uint64_t clock_ms)
 {
 	struct msg_raft_hello h = { .version = RAFT_VERSIONS.lowest,	/* the one that those without ranges look at */
 		.node_id = span_str(id->uuid), .node_name = span_str(id->name), .store_id = span_str(id->store_id),
@@ -39,7 +39,7 @@ hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t r
 		.highest = RAFT_VERSIONS.highest, .state = FSM_VERSION,
 		.life = mark->life, .mark_term = mark->term, .mark_kept = mark->kept, .mark_vote = mark->vote,
 		.went_back = mark->went_back, .seen_life = seen->life, .seen_term = seen->term, .seen_kept = seen->kept,
-		.seen_vote = seen->vote, .seen_went_back = seen->went_back };
+		.seen_vote = seen->vote, .seen_went_back = seen->went_back, .clock_ms = clock_ms };
 
 	schema_pack(&msg_raft_hello_schema, &h, b);
 }
@@ -70,6 +70,7 @@ hello_read(struct span body, struct hello *out)
 	out->state = (uint8_t)h.state;
 	out->mark = (struct disk_mark){ h.life, h.mark_term, h.mark_kept, h.mark_vote, h.went_back };
 	out->seen = (struct disk_mark){ h.seen_life, h.seen_term, h.seen_kept, h.seen_vote, h.seen_went_back };
+	out->clock_ms = h.clock_ms;
 	return TV_OK;
 }
 

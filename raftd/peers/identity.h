@@ -24,6 +24,7 @@ struct hello {
 	uint64_t features;		/* RAFT_FEATURE_*; 0: a version that does not say */
 	uint8_t state;			/* version of the state machine: what entries it can apply; 1: a version that does not say */
 	struct disk_mark mark, seen;	/* of its disk; what it remembers of ours */
+	uint64_t clock_ms;		/* what its wall clock showed, ms since 1970; 0: a version that does not say */
 };
 
 /* What a raftd can apply or answer that the first ones could not. */
@@ -42,9 +43,12 @@ uint64_t generation_next(uint64_t generation, uint64_t random);
  */
 uint64_t generation_found(const struct log_meta *m);
 
-/* Body of MSG_RAFT_HELLO for this server, with the mark of its disk and what is remembered of the receiver's; no mark: life 0. */
+/*
+ * Body of MSG_RAFT_HELLO for this server, with the mark of its disk and what is remembered of the receiver's; no mark: life 0.
+ * clock_ms: what the wall clock shows, ms since 1970.
+ */
 void hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port, const struct disk_mark *mark,
-    const struct disk_mark *seen);
+    const struct disk_mark *seen, uint64_t clock_ms);
 /* TV_EFORMAT, TV_ELIMIT for anything but a well-formed hello. */
 enum tv_err hello_read(struct span body, struct hello *out);
 

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/net/msg.h"
 #include "raftd/engine/engine.h"
+#include "raftd/peers/clock_offset.h"
 #include "raftd/peers/gossip.h"
 #include "raftd/peers/links_int.h"
 #include "raftd/peers/server_addr.h"
@@ -31,7 +32,8 @@ links_hello(struct links *l, struct buf *b, raft_id to)
 {
 	struct disk_mark mark = engine_mark(l->d->engine), seen = disk_marks_of(&l->marks, to);
 
-	hello_write(b, &l->d->id, l->d->cluster.datacenter, l->d->cluster.raft_port, &mark, &seen);
+	hello_write(b, &l->d->id, l->d->cluster.datacenter, l->d->cluster.raft_port, &mark, &seen,
+	    (uint64_t)(clock_wall_ns() / 1000000));
 }
 
 /* Only servers of the configuration have promised anything, and they alone are believed. */
@@ -149,6 +151,30 @@ links_close(struct links *l)
 		peer_stop(l->peers[i]);
 }
 
+static void
+clocks_info(struct links *l, void (*add)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	struct buf b = BUF_INIT(PEERS_MAX * 300);
+	int64_t ms[PEERS_MAX];
+	unsigned n = 0;
+	char text[32];
+
+	for (unsigned i = 0; i < l->count; i++) {
+		const struct peer *p = &l->peers[i]->pub;
+
+		if (!p->proven || !p->clock_known)
+			continue;
+		ms[n++] = p->clock_ms;
+		buf_printf(&b, "%s%s %+.3f s", b.len > 0 ? ", " : "", p->name, (double)p->clock_ms / 1000);
+	}
+	if (n > 0) {
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)clock_offset_of_most(ms, n));
+		add(ctx, "clock_offset_ms", text);
+		add(ctx, "clock_offsets", buf_cstr(&b));
+	}
+	buf_done(&b);
+}
+
 void
 links_info(struct links *l, void (*add)(void *ctx, const char *name, const char *value), void *ctx)
 {
@@ -164,6 +190,7 @@ links_info(struct links *l, void (*add)(void *ctx, const char *name, const char 
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
 		add(ctx, lines[i].name, text);
 	}
+	clocks_info(l, add, ctx);
 }
 
 const struct peer *

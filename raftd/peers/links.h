@@ -22,6 +22,8 @@ struct peer {				/* read-only for others */
 	struct hello hello;		/* last one accepted; uuid[0] == 0: none yet */
 	raft_id id;			/* of uuid and store id in the hello; 0 before */
 	bool proven;			/* link up, hello answered and fitting */
+	bool clock_known;		/* its answers told what its clock shows */
+	int64_t clock_ms;		/* by so much it was ahead of ours at the newest one */
 	bool forming;			/* link up, but clusters do not agree yet: questions only */
 };
 

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/net/msg.h"
 #include "raftd/engine/engine.h"
+#include "raftd/peers/clock_offset.h"
 #include "raftd/peers/fence.h"
 #include "raftd/peers/links_int.h"
 #include "raftd/peers/state_version.h"
@@ -103,6 +104,28 @@ judge(struct dialled *p, const struct hello *h)
 	return TV_OK;
 }
 
+/* Once, until it has become right; at the threshold itself nothing is said again and again. */
+static void
+heed_clock(struct dialled *p, const struct hello *h, struct mono now)
+{
+	uint64_t off;
+
+	p->pub.clock_known = clock_offset(h->clock_ms, (uint64_t)(clock_wall_ns() / 1000000), mono_sub(now, p->pinged),
+	    &p->pub.clock_ms);
+	if (!p->pub.clock_known)
+		return;
+	off = clock_offset_of_most(&p->pub.clock_ms, 1);
+	if (off > CLOCK_OFFSET_MAX_MS && !p->clock_told) {
+		log_warn("raft", "the clock of %s (%s) is %.1f s %s this server's: one of the two is wrong; servers need NTP. Tokens end, "
+		    "and logins are judged, by these clocks", p->pub.name, p->pub.addr, (double)off / 1000,
+		    p->pub.clock_ms > 0 ? "ahead of" : "behind");
+		p->clock_told = true;
+	} else if (off < CLOCK_OFFSET_MAX_MS / 2 && p->clock_told) {
+		log_info("raft", "the clocks of %s (%s) and of this server agree again", p->pub.name, p->pub.addr);
+		p->clock_told = false;
+	}
+}
+
 static void
 on_pong(void *ctx, enum tv_err err, struct span body)
 {
@@ -114,6 +137,8 @@ on_pong(void *ctx, enum tv_err err, struct span body)
 		err = hello_read(body, &h);
 	if (err == TV_OK)
 		err = judge(p, &h);
+	if (err == TV_OK)
+		heed_clock(p, &h, clock_mono());
 	if (err != TV_OK && err != TV_ECLOSED && p->chan != NULL)
 		chan_close(p->chan, err);
 }

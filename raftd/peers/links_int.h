@@ -40,6 +40,7 @@ struct dialled {
 	bool wanted;			/* mark of links_sync() */
 	bool pinging;
 	struct mono pinged, answered;
+	bool clock_told;		/* that its clock and ours differ */
 	char complaint[512];		/* last refusal that was logged; "" since it was proven */
 	struct mono complained, refused;	/* when that was logged; when it happened last */
 	bool broke_off;			/* the newest connection ended within the handshake */

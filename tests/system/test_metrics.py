@@ -6,7 +6,8 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import TOP, Cluster, main  # noqa: E402
+from clockfault import ClockFault, missing  # noqa: E402
+from cluster import TOP, Cluster, main, skip  # noqa: E402
 from waiting import need, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.74.0")
@@ -236,6 +237,40 @@ def test_who_leads_and_how_well():
         wait_for("it leads no more", alone)
 
 
+def test_a_clock_that_is_off():
+    """It is told once on both sides, in info and in the metrics: there the figure is large on the server that is wrong alone."""
+    if missing():
+        skip(missing())
+    with Cluster(NET) as c:
+        servers = c.servers(3, raftd=dict(CALM), rpcd={"prometheus_retention_time": "1h"})
+        c.formed(servers)
+        wrong, others = servers[2], servers[:2]
+        clock = ClockFault(os.path.join(c.dir, "clock"))
+        wrong.stop("raftd")
+        wrong.env.update(clock.env)
+        clock.jump(600)
+        wrong.start("raftd")
+
+        def offset(node):
+            return value(whole(node, "triumvir_raftd_clock_offset_ms"), "triumvir_raftd_clock_offset_ms")
+
+        def seen():
+            need(599000 < offset(wrong) < 601000, offset(wrong))
+            need(all(offset(n) < 1000 for n in others), [offset(n) for n in others])
+            need(all("%s +600." % wrong.name in n.stats("raftd")["clock_offsets"] for n in others), others[0].stats("raftd"))
+            return True
+
+        wait_for("all see it", seen)
+        for n in others:
+            assert re.search(r"\[WARN\] raft: the clock of %s \(%s:8300\) is (600|599)\.\d s ahead of this server's" %
+                             (wrong.name, wrong.addr), n.log("raftd")), n.log("raftd")
+            assert "the clock of %s " % n.name in wrong.log("raftd") and "behind this server's" in wrong.log("raftd")
+        clock.jump(0)
+        wait_for("all agree", lambda: need(all(offset(n) < 1000 for n in servers), "not yet") or True)
+        wait_for("it is told", lambda: all("(%s:8300) and of this server agree again" % wrong.addr in n.log("raftd") for n in others))
+        assert all(n.log("raftd").count("the clock of ") == 1 for n in others), others[0].log("raftd")
+
+
 def counted(node):
     """Counts what it is asked, in node.asked."""
     plain, node.asked = node.http, 0
@@ -297,4 +332,4 @@ def test_what_was_done_is_counted():
         assert not any(n.endswith("_histogram") for values in n1.get("/v1/agent/self").json()["Stats"].values() for n in values)
 
 
-main(test_the_judge_is_strict, test_format, test_the_manual_has_all_names, test_alerts_name_what_there_is, test_who_leads_and_how_well, test_what_was_done_is_counted)
+main(test_the_judge_is_strict, test_format, test_the_manual_has_all_names, test_alerts_name_what_there_is, test_who_leads_and_how_well, test_a_clock_that_is_off, test_what_was_done_is_counted)

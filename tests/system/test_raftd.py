@@ -637,14 +637,14 @@ def test_hostile_peer():
         term = n1.info()["term"]
         hello = [1, "00000000-1111-4222-8333-444444444444", "evil", "00000000-1111-4222-8333-555555555555",
                  "00000000-1111-4222-8333-666666666666", 1, "dc1", c.net + ".250:8300", 8300]
-        marks = [1, 1, 1, 0, False, 0, 0, 0, 0, False]      # of its disk, and of ours as it saw that
+        marks = [1, 1, 1, 0, False, 0, 0, 0, 0, False]      # of its disk, and of ours as it saw that; then its clock
         attempts = [
             lambda s: s.sendall(struct.pack("<IHHQ", 0xFFFFFFFF, MSG.RAFT, 0, 0)),
             lambda s: s.sendall(os.urandom(4096)),
             lambda s: s.sendall(frame(MSG.RAFT, b"\x00" * 64)),                     # before hello
             lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack(hello[:5]))),
             lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack(hello)) + frame(MSG.RAFT, os.urandom(200))),
-            lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack([2] + hello[1:] + [0, 3, 1] + marks + ["newer"]))),
+            lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack([2] + hello[1:] + [0, 3, 1] + marks + [1, "newer"]))),
         ]
         for attempt in attempts:
             with socket.create_connection((c.net + ".1", 8300), timeout=60) as s:

@@ -8,9 +8,10 @@
 #include "common/record/mpack.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/members/rules/bootstrap_pick.h"
+#include "raftd/peers/clock_offset.h"
 #include "raftd/peers/identity.h"
 
-#define HELLO_THINGS 22
+#define HELLO_THINGS 23
 #define A "aaaaaaaa-0000-4000-8000-000000000000"
 #define B "bbbbbbbb-0000-4000-8000-000000000000"
 #define C "cccccccc-0000-4000-8000-000000000000"
@@ -112,7 +113,7 @@ hello_of(const struct identity *id, const char *dc)
 	struct buf b = BUF_INIT(4096);
 	struct hello h;
 
-	hello_write(&b, id, dc, 8300, &(struct disk_mark){ 0 }, &(struct disk_mark){ 0 });
+	hello_write(&b, id, dc, 8300, &(struct disk_mark){ 0 }, &(struct disk_mark){ 0 }, 0);
 	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
 	/* Every cut of it is refused. */
 	for (size_t n = 0; n < b.len; n++) {
@@ -247,10 +248,10 @@ START_TEST(hellos_grow)
 	struct buf b = BUF_INIT(4096), other = BUF_INIT(4096);
 	struct hello h;
 
-	hello_write(&b, &id, "dc1", 8300, &(struct disk_mark){ 0 }, &(struct disk_mark){ 0 });
+	hello_write(&b, &id, "dc1", 8300, &(struct disk_mark){ 0 }, &(struct disk_mark){ 0 }, 0);
 	ck_assert_uint_eq(b.data[0], 0xdc);
 	ck_assert_uint_eq(b.data[2], HELLO_THINGS);
-	b.data[b.len - 11] = 7;
+	b.data[b.len - 12] = 7;
 	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
 	ck_assert_uint_eq(h.features, RAFT_FEATURES);
 	ck_assert_uint_eq(h.state, 7);
@@ -299,11 +300,36 @@ START_TEST(marks_of_disks_travel)
 	struct buf b = BUF_INIT(4096);
 	struct hello h;
 
-	hello_write(&b, &id, "dc1", 8300, &mark, &seen);
+	hello_write(&b, &id, "dc1", 8300, &mark, &seen, 1795838400000);
 	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
 	ck_assert(h.mark.life == mark.life && h.mark.term == 7 && h.mark.kept == 1000 && h.mark.vote == mark.vote && h.mark.went_back);
 	ck_assert(h.seen.life == 9 && h.seen.term == 8 && h.seen.kept == 7 && h.seen.vote == 6 && !h.seen.went_back);
+	ck_assert_uint_eq(h.clock_ms, 1795838400000);
 	buf_done(&b);
+}
+END_TEST
+
+/* Their clock, halfway between question and answer; by less than half the way there and back nobody can tell. */
+START_TEST(offsets_of_clocks)
+{
+	static const struct { uint64_t there, here; int64_t rtt_ms, want; } is[] = {
+		{ 10000, 10005, 10, 0 }, { 700005, 100010, 10, 600000 }, { 100005, 700010, 10, -600000 }, { 1000, 1000, 0, 0 },
+		{ 11600, 10000, 800, 2000 }, { 10000, 10300, 800, 0 },
+	};
+	int64_t ms;
+
+	for (size_t i = 0; i < sizeof(is) / sizeof(is[0]); i++) {
+		ck_assert(clock_offset(is[i].there, is[i].here, MONO_MS(is[i].rtt_ms), &ms));
+		ck_assert_int_eq(ms, is[i].want);
+	}
+	ck_assert(!clock_offset(0, 10000, MONO_MS(1), &ms));		/* does not say */
+	ck_assert(!clock_offset(UINT64_MAX, 10000, MONO_MS(1), &ms));	/* nonsense */
+	ck_assert(!clock_offset(10000, 10000, MONO_MS(1001), &ms));	/* too long on the way */
+	ck_assert_uint_eq(clock_offset_of_most((int64_t[]){ -600000, 3 }, 2), 3);
+	ck_assert_uint_eq(clock_offset_of_most((int64_t[]){ -600000, -600001 }, 2), 600000);
+	ck_assert_uint_eq(clock_offset_of_most((int64_t[]){ 5, 600000, -2, 9 }, 4), 5);
+	ck_assert_uint_eq(clock_offset_of_most((int64_t[]){ -7 }, 1), 7);
+	ck_assert_uint_eq(clock_offset_of_most(NULL, 0), 0);
 }
 END_TEST
 
@@ -407,6 +433,7 @@ main(void)
 	tcase_add_test(t, meets_itself);
 	tcase_add_test(t, hellos_grow);
 	tcase_add_test(t, marks_of_disks_travel);
+	tcase_add_test(t, offsets_of_clocks);
 	tcase_add_test(t, hello_of_another_version);
 	tcase_add_test(t, versions_in_common);
 	tcase_add_test(t, lowest_version_counts);
