@@ -608,6 +608,30 @@ def test_every_number_is_explained():
         assert not names, "doc/operations.md does not say what these are: " + ", ".join(sorted(names))
 
 
+def test_examples_in_etc():
+    """What the shipped files have as comments is right without the sign, each line by itself."""
+    tried = 0
+    for name in "cluster.conf", "gossipd.conf", "raftd.conf", "rpcd.conf":
+        with open(os.path.join(TOP, "etc", name)) as f:
+            examples = [m.group(1) for m in (re.match(r"# ?([a-z_.]+ *[={].*)", line) for line in f) if m]
+        for example in examples:
+            with tempfile.TemporaryDirectory(prefix="tv-", dir="/var/tmp") as where:
+                os.chmod(where, 0o755)
+                if re.match("bind|advertise", example):     # beyond loopback only with keys
+                    expect(0, "", "keygen", where)
+                for conf in {name, "cluster.conf"}:
+                    with open(os.path.join(where, conf), "w") as f:
+                        f.write(example + "\n" if conf == name else "")
+                if "acl" in example:            # tokens: of the daemon alone
+                    os.chmod(os.path.join(where, name), 0o640)
+                    if os.geteuid() == 0:
+                        shutil.chown(os.path.join(where, name), "root", "_" + name.partition(".")[0])
+                rc, out, err = ctl("validate", where)
+                assert rc == 0, (name, example, out, err)
+            tried += 1
+    assert tried >= 15, tried
+
+
 def runs_for_developers(where, address, at, command, write=False):
     """clusterctl dev at this address: what it prints works, and its end leaves nothing."""
     env = dict(os.environ, TMPDIR=where)
@@ -689,6 +713,6 @@ def test_waiting_shows_on_a_terminal():
 
 
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten, test_public_half,
-     test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
+     test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_examples_in_etc, test_for_developers,
      test_waiting_shows_on_a_terminal, test_hints, test_help, test_completion, test_effects, test_keys_move, test_services, test_secrets_and_contradictions,
      test_maintenance, test_errors_in_json, test_reload, test_for_who_comes_from_consul, test_administration_over_tcp)
