@@ -139,6 +139,7 @@ struct listener;
 struct listener *listener_new(struct ev_loop *loop, int fd, unsigned conns_max,
     void (*on_accept)(void *ctx, int fd), void *ctx);
 void listener_release(struct listener *l);
+void listener_stop(struct listener *l);	/* accepts nobody any more; the socket stays open */
 void listener_free(struct listener *l);	/* closes the listening socket */
 uint64_t listener_refused(const struct listener *l);
 

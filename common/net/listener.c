@@ -115,12 +115,18 @@ listener_release(struct listener *l)
 }
 
 void
+listener_stop(struct listener *l)
+{
+	ev_io_stop(l->loop, &l->io);
+	ev_timer_stop(l->loop, &l->rest);
+}
+
+void
 listener_free(struct listener *l)
 {
 	if (l == NULL)
 		return;
-	ev_io_stop(l->loop, &l->io);
-	ev_timer_stop(l->loop, &l->rest);
+	listener_stop(l);
 	close(l->fd);
 	free(l);
 }

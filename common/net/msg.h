@@ -115,6 +115,10 @@
 	\
 	/* One target; `place` of the answer is 0.  Only to a gossipd whose HELLO says our own build. */ \
 	M(39, GOSSIP_RESOLVE, "gossipd.sock", "rpcd", MSG_TEXT, REC(msg_resolve), MSG_TEXT, ANSWER_AND(msg_resolved)) \
+	/* Of two processes in turn: one serves from the first of these on; at the second one it takes no more \
+	 * questions, and ends when it has answered those that it has. */ \
+	M(45, DNS_SERVE, "rpcd: dns", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
+	M(46, DNS_RETIRE, "rpcd: dns", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
 	/* The list of recursors is another one, and nothing else is: what is kept stays. */ \
 	M(47, DNS_RECURSORS, "rpcd: dns", "rpcd", MSG_SMALL, REC(msg_dns_recursors), 0, NONE) \
 	\

@@ -37,7 +37,8 @@ struct helper {
 	struct process *now, *next;	/* the one that serves, and the one that takes over: two of them, in turn */
 	bool wanted;
 	bool replace;			/* wanted, as soon as it can be started */
-	ev_timer look, restart, idle;
+	bool retiring;			/* the one that serves, for another one */
+	ev_timer look, restart, idle, retire;
 	double pause;
 	struct mono restart_at;
 	unsigned silent_starts;
@@ -87,6 +88,10 @@ take_over(struct helper *h)
 
 	h->now = h->next;
 	h->next = old;
+	h->retiring = false;
+	ev_timer_stop(h->conf.loop, &h->retire);
+	if (h->conf.serve != NULL && h->now->chan != NULL)
+		h->conf.serve(h->conf.ctx, h->now->chan);
 }
 
 static void
@@ -138,6 +143,21 @@ on_death(struct process *p, enum helper_end why, enum tv_err err)
 		h->conf.ended(h->conf.ctx, why);
 }
 
+/* The one that served ends for the next one, which has read its setup; or has died since, then another one comes. */
+static void
+replaced(struct helper *h)
+{
+	take_over(h);
+	close_process(h->next, END_GRACE);
+	h->stats.replaced++;
+	if (h->now->chan != NULL)
+		log_info(h->conf.tag, "\"%s\" (process %llu) has taken over", h->conf.name,
+		    (unsigned long long)h->now->pid);
+	else if (h->wanted)
+		plan_start(h, 0.);
+	h->conf.ended(h->conf.ctx, HELPER_REPLACED);
+}
+
 static void
 on_close(void *ctx, struct chan *c, enum tv_err why)
 {
@@ -149,18 +169,34 @@ on_close(void *ctx, struct chan *c, enum tv_err why)
 	helper_monitor_end(h->conf.monitor, p->number, END_GRACE);
 	if (h->now->chan == NULL && h->next->chan == NULL)
 		ev_timer_stop(h->conf.loop, &h->look);
-	on_death(p, HELPER_DIED, why);
+	if (p == h->now && h->retiring)
+		replaced(h);
+	else
+		on_death(p, HELPER_DIED, why);
 }
 
 /* The next one has read its setup, and sends nothing else before that. */
 static void
 on_next_ready(struct helper *h)
 {
-	take_over(h);
-	close_process(h->next, END_GRACE);
-	h->stats.replaced++;
-	log_info(h->conf.tag, "\"%s\" (process %llu) has taken over", h->conf.name, (unsigned long long)h->now->pid);
-	h->conf.ended(h->conf.ctx, HELPER_REPLACED);
+	if (h->conf.retire == NULL || h->now->chan == NULL) {
+		replaced(h);
+		return;
+	}
+	h->retiring = true;
+	ev_timer_stop(h->conf.loop, &h->retire);
+	ev_timer_set(&h->retire, mono_seconds(HELPER_RETIRE), 0.);
+	ev_timer_start(h->conf.loop, &h->retire);
+	h->conf.retire(h->conf.ctx, h->now->chan);
+}
+
+/* What it has begun takes too long. */
+static void
+on_retire(struct ev_loop *loop, ev_timer *w, int events)
+{
+	(void)loop;
+	(void)events;
+	replaced(w->data);
 }
 
 static enum tv_err
@@ -236,6 +272,8 @@ start_process(struct process *p)
 	if (!ev_is_active(&h->look))
 		ev_timer_again(h->conf.loop, &h->look);
 	h->conf.setup(h->conf.ctx, p->chan);
+	if (h->conf.serve != NULL && p == h->now)
+		h->conf.serve(h->conf.ctx, p->chan);
 	(void)chan_send(p->chan, MSG_PING, 0, FIRST_PING, MSG_EMPTY);	/* else it closes */
 	return TV_OK;
 }
@@ -306,6 +344,8 @@ on_idle(struct ev_loop *loop, ev_timer *w, int events)
 	(void)events;
 	if (h->wanted)
 		return;
+	h->retiring = false;
+	ev_timer_stop(h->conf.loop, &h->retire);
 	close_process(h->next, END_GRACE);
 	close_process(h->now, END_GRACE);
 	if (served)
@@ -421,7 +461,8 @@ helper_new(const struct helper_conf *conf)
 	ev_timer_init(&h->look, on_look, LOOK_S, LOOK_S);
 	ev_init(&h->restart, on_restart);
 	ev_init(&h->idle, on_idle);
-	h->look.data = h->restart.data = h->idle.data = h;
+	ev_init(&h->retire, on_retire);
+	h->look.data = h->restart.data = h->idle.data = h->retire.data = h;
 	return h;
 }
 
@@ -435,5 +476,6 @@ helper_free(struct helper *h)
 	ev_timer_stop(h->conf.loop, &h->look);
 	ev_timer_stop(h->conf.loop, &h->restart);
 	ev_timer_stop(h->conf.loop, &h->idle);
+	ev_timer_stop(h->conf.loop, &h->retire);
 	free(h);
 }

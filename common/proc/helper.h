@@ -20,6 +20,8 @@
 #define HELPER_STATE_BYTES 160		/* of helper_state() */
 #define HELPER_STEADY MONO_S(60)	/* a process that has lived for so long resets the pause */
 
+#define HELPER_RETIRE MONO_S(1)	/* nobody serves meanwhile */
+
 struct helper;
 
 enum helper_end {
@@ -43,6 +45,14 @@ struct helper_conf {
 	bool once;			/* is not started again: helper_start() starts another one */
 	/* Sends what a new process gets first.  c is helper_chan(), or that of the next one after helper_replace(). */
 	void (*setup)(void *ctx, struct chan *c);
+	/*
+	 * Both or none: with them a question that a process has taken is answered when another one takes over.  serve:
+	 * c's process serves from now on; before that it has only read its setup.  retire: it is to take no more work, to
+	 * end what is under way and then to close its channel, which is done for it after HELPER_RETIRE; the next one
+	 * serves then.
+	 */
+	void (*serve)(void *ctx, struct chan *c);
+	void (*retire)(void *ctx, struct chan *c);
 	/* A frame of the process that serves; nothing in it is to be trusted.  An error ends the process. */
 	enum tv_err (*frame)(void *ctx, const struct frame *f);
 	/*
@@ -67,8 +77,9 @@ void helper_want(struct helper *h, bool wanted);
 /* Starts a process now, for `once`.  TV_ECLOSED: the monitor is gone; TV_ESYS with errno; TV_ENOMEM. */
 enum tv_err helper_start(struct helper *h);
 /*
- * Another process takes over, with a new setup: it is started beside the one that serves, which ends when the new one
- * has read its setup.  No death, no pause.  Without a process that serves: as helper_hurry().
+ * Another process takes over, with a new setup: it is started beside the one that serves, which ends (or retires, with
+ * `retire`) when the new one has read its setup.  No death, no pause.  Without a process that serves: as
+ * helper_hurry().
  */
 void helper_replace(struct helper *h);
 /*

@@ -98,6 +98,20 @@ on_setup(void *ctx, struct chan *c)
 	arena_done(&a);
 }
 
+static void
+on_serve(void *ctx, struct chan *c)
+{
+	(void)ctx;
+	(void)chan_send_record(c, MSG_DNS_SERVE, 0, &empty_schema, NULL);
+}
+
+static void
+on_retire(void *ctx, struct chan *c)
+{
+	(void)ctx;
+	(void)chan_send_record(c, MSG_DNS_RETIRE, 0, &empty_schema, NULL);
+}
+
 /*
  * Told after each round, also when they are as before: a process that was about to take over has an older list.  What
  * its walls do not let it dial takes another process.
@@ -308,7 +322,8 @@ dns_process_new(const struct dns_process_conf *conf)
 	p->helper = helper_new(&(struct helper_conf){
 		.loop = conf->loop, .monitor = conf->monitor, .name = TITLE, .tag = TAG, .body_max = MSG_TEXT,
 		.out_max = OUT_BYTES_MAX, .restart_min_s = RESTART_MIN_S, .restart_max_s = RESTART_MAX_S,
-		.setup = on_setup, .frame = on_frame, .ended = on_ended, .lost = on_lost, .ctx = p,
+		.setup = on_setup, .serve = on_serve, .retire = on_retire, .frame = on_frame, .ended = on_ended,
+		.lost = on_lost, .ctx = p,
 	});
 	p->lookups = dns_lookups_new(&(struct dns_lookups_conf){
 		.loop = conf->loop, .route = conf->route, .failovers = conf->failovers, .cache = conf->cache,

@@ -507,6 +507,7 @@ ask_free(struct ask *a)
 	*(a->next == NULL ? &s->newest : &a->next->prev) = a->prev;
 	s->asks--;
 	free(a);
+	server_left(s);
 }
 
 /* Is an answer to this one, now?  By the name, in lower case, and the type; names that do not exist are one. */

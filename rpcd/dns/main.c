@@ -22,6 +22,7 @@
 
 #define OUT_BYTES_MAX (4u << 20)
 #define REPORT_S 1.
+#define LEAVE_S 0.001
 #define TAG "dns"
 
 static void
@@ -67,7 +68,54 @@ begin(struct server *s)
 	ev_timer_init(&s->report, on_report, 0., REPORT_S);
 	s->report.data = s;
 	ev_timer_start(s->loop, &s->report);
-	return asks_open(s) && udp_open(s) && tcp_open(s) ? TV_OK : TV_ENOMEM;
+	return asks_open(s) ? TV_OK : TV_ENOMEM;
+}
+
+/* -- in turn with another process -- */
+
+static enum tv_err
+serve(struct server *s)
+{
+	if (s->serving)
+		return TV_EFORMAT;
+	s->serving = true;
+	return udp_open(s) && tcp_open(s) ? TV_OK : TV_ENOMEM;
+}
+
+static void
+on_leave(struct ev_loop *loop, ev_timer *w, int events)
+{
+	(void)w;
+	(void)events;
+	ev_break(loop, EVBREAK_ALL);
+}
+
+/*
+ * Not before the next turn: answers leave at the end of this one.  Recursors are not waited for: one that is silent
+ * would hold up all clients for seconds, and who asked for its names asks again.
+ */
+void
+server_left(struct server *s)
+{
+	const struct ask *a = s->oldest;
+
+	if (!s->retiring || ev_is_active(&s->leave))
+		return;
+	while (a != NULL && a->forward != NULL)
+		a = a->next;
+	if (a != NULL)
+		return;
+	ev_timer_init(&s->leave, on_leave, LEAVE_S, 0.);
+	ev_timer_start(s->loop, &s->leave);
+}
+
+static void
+retire(struct server *s)
+{
+	s->retiring = true;
+	udp_stop(s);
+	tcp_stop(s);
+	server_left(s);
 }
 
 static enum tv_err
@@ -104,6 +152,12 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 		return asks_fact(s, f->id, f->body);
 	if (f->type == MSG_DNS_WROTE && s->started) {
 		asks_written(s);
+		return TV_OK;
+	}
+	if (f->type == MSG_DNS_SERVE && s->started)
+		return serve(s);
+	if (f->type == MSG_DNS_RETIRE && s->started) {
+		retire(s);
 		return TV_OK;
 	}
 	if (f->type == MSG_DNS_END && s->started) {
@@ -157,5 +211,5 @@ main(int argc, char **argv)
 	if (s.chan == NULL)
 		return 1;
 	ev_run(s.loop, 0);
-	return 1;		/* the end of the channel ends us */
+	return 0;		/* it has retired; else the end of the channel ends it */
 }

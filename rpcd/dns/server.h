@@ -79,6 +79,9 @@ struct server {
 	unsigned udp_count, tcp_count;
 	uint32_t overruns[DNS_SOCKETS_MAX];	/* of each UDP socket, as the kernel said last; it wraps around */
 	bool best_effort, started;
+	bool serving, retiring;		/* told so, each once; a retiring one ends with its last question */
+	ev_timer leave;
+	struct udp_socket *udp[DNS_SOCKETS_MAX];	/* NULL: not open */
 	int log_dest;			/* enum log_dest */
 
 	/* setup.c */
@@ -125,6 +128,10 @@ struct server {
 	ev_timer report;
 };
 
+/* -- main.c -- */
+/* A question ended: was it the last one, and is this process to go? */
+void server_left(struct server *s);
+
 /* -- setup.c -- */
 /* Takes over what rpcd says.  TV_EINVAL: recursors that the walls of this process, if it has any, are not for. */
 enum tv_err setup_take(struct server *s, struct span body);
@@ -154,12 +161,16 @@ void asks_setup(struct server *s);
 
 /* -- udp.c -- */
 bool udp_open(struct server *s);
+/* No questions are read any more; answers go out. */
+void udp_stop(struct server *s);
 /* Counts what the kernel had no room for: it says so when it is asked, and to nobody else. */
 void udp_count_overruns(struct server *s);
 void udp_send(struct server *s, const struct client *client, struct span answer);
 
 /* -- tcp.c -- */
 bool tcp_open(struct server *s);
+/* No connections are accepted any more. */
+void tcp_stop(struct server *s);
 void tcp_send(struct server *s, struct tcp_conn *conn, struct span answer);
 /* May an answer to one of its questions be made now?  Otherwise tcp_again(). */
 bool tcp_has_room(struct tcp_conn *conn);

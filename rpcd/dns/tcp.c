@@ -59,6 +59,7 @@ struct tcp {
 	struct source { uint64_t source; unsigned conns; } sources[SLOTS];
 	unsigned used;
 	struct server *server;
+	struct tcp_listener *listeners;	/* tcp_count */
 	struct room room;
 	ev_timer losers;		/* when somebody loses its place to who waits */
 	ev_prepare turn_end;
@@ -590,6 +591,7 @@ tcp_open(struct server *s)
 	if (s->tcp == NULL || listeners == NULL)
 		return false;
 	s->tcp->server = s;
+	s->tcp->listeners = listeners;
 	ev_timer_init(&s->tcp->losers, on_losers, 0., 0.);
 	ev_prepare_init(&s->tcp->turn_end, on_turn_end);
 	s->tcp->losers.data = s->tcp->turn_end.data = s->tcp;
@@ -603,4 +605,11 @@ tcp_open(struct server *s)
 			return false;
 	}
 	return true;
+}
+
+void
+tcp_stop(struct server *s)
+{
+	for (unsigned i = 0; s->tcp != NULL && i < s->tcp_count; i++)
+		listener_stop(s->tcp->listeners[i].listener);
 }

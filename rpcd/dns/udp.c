@@ -192,6 +192,7 @@ udp_open(struct server *s)
 
 		if (u == NULL)
 			return false;
+		s->udp[i] = u;
 		u->server = s;
 		u->fd = s->udp_fds[i];
 		ev_io_init(&u->io, on_io, u->fd, EV_READ);
@@ -200,4 +201,15 @@ udp_open(struct server *s)
 		ev_io_start(s->loop, &u->io);
 	}
 	return true;
+}
+
+void
+udp_stop(struct server *s)
+{
+	for (unsigned i = 0; i < s->udp_count; i++) {
+		if (s->udp[i] == NULL)
+			continue;
+		ev_io_stop(s->loop, &s->udp[i]->io);	/* and it forgets what was fed to it */
+		flush(s->udp[i]);
+	}
 }

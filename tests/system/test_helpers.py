@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import checking  # noqa: E402
 from checking import register, the_process, wait_state  # noqa: E402
 from cluster import Cluster, main  # noqa: E402
-from dnsask import NOERROR, ask, dns_pid, dns_pids, one_dns  # noqa: E402
+from dnsask import NOERROR, ask, dns_pid, dns_pids, one_dns, question  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NOTICED_S = 10.             # what is promised
@@ -184,6 +184,29 @@ def test_other_recursors():
         wait_for("the old ones are gone", lambda: len(list(dns_pids(node))) == 1)
 
 
+def test_silent_recursor_holds_up_nobody():
+    """A question that waits for a recursor when another process takes over delays no other one."""
+    with Cluster("127.148.12") as c:
+        node = one_dns(c)
+        conf = {"http_addresses": [node.addr], "http_admin": True, "dns_config.recursor_timeout": "5s"}
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            silent.bind((c.net + ".30", 8653))
+            node.write("rpcd.conf", dict(conf, recursors=["%s.30:8653" % c.net]))
+            node.signal(signal.SIGHUP, "rpcd")
+            wait_for("it is a recursor", lambda: node.stats("rpcd")["dns_process_replaced"] == "1")
+            client.sendto(question("www.example.net"), (node.addr, 8600))
+            silent.settimeout(30)
+            assert silent.recv(512)
+            asking = Questions(node)
+            asking.start()
+            node.write("rpcd.conf", dict(conf, recursors=["%s.31:8653" % c.net]))
+            node.signal(signal.SIGHUP, "rpcd")
+            wait_for("a new process serves", lambda: node.stats("rpcd")["dns_process_replaced"] == "2")
+            asking.done.set()
+            asking.join()
+            assert not asking.wrong and asking.longest < 0.9, (asking.wrong, asking.longest)
+
+
 def test_recursors_that_change_twice_at_once():
     """The second change comes while the process for the first one starts: what is served is the last one."""
     with Cluster("127.148.7") as c:
@@ -277,5 +300,6 @@ def test_few_descriptors():
 
 if __name__ == "__main__":
     main(test_frozen_check_network, test_frozen_check_scripts, test_frozen_without_work, test_frozen_dns,
-         test_time_counts_only_while_the_daemon_runs, test_other_recursors, test_recursors_that_change_twice_at_once,
+         test_time_counts_only_while_the_daemon_runs, test_other_recursors, test_silent_recursor_holds_up_nobody,
+         test_recursors_that_change_twice_at_once,
          test_reload_ends_a_pause, test_frozen_monitor, test_frozen_at_the_end, test_few_descriptors)

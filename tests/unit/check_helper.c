@@ -11,7 +11,7 @@
 static struct ev_loop *loop;
 static int monitor, player;		/* the daemon's end of the pair, and the monitor's */
 static struct helper *helper;
-static unsigned setups, frames, ends[HELPER_IDLE + 1], lost;
+static unsigned setups, frames, ends[HELPER_IDLE + 1], lost, serves, retirements;
 
 /* -- the daemon's side -- */
 
@@ -46,6 +46,24 @@ on_lost(void *ctx)
 }
 
 static void
+on_serve(void *ctx, struct chan *c)
+{
+	(void)ctx;
+	(void)c;
+	serves++;
+}
+
+static void
+on_retire(void *ctx, struct chan *c)
+{
+	(void)ctx;
+	(void)c;
+	retirements++;
+}
+
+static bool retires;			/* its processes do */
+
+static void
 open_helper(bool once, double pause_s)
 {
 	int pair[2];
@@ -55,13 +73,15 @@ open_helper(bool once, double pause_s)
 	monitor = pair[0];
 	player = pair[1];
 	loop = ev_loop_new(EVFLAG_AUTO);
-	setups = frames = lost = 0;
+	setups = frames = lost = serves = retirements = 0;
 	memset(ends, 0, sizeof(ends));
 	helper = helper_new(&(struct helper_conf){
 		.loop = loop, .monitor = monitor, .kind = 2, .name = "test", .tag = "test", .body_max = MSG_SMALL,
 		.out_max = MSG_TEXT, .restart_min_s = pause_s, .restart_max_s = 4 * pause_s, .idle_s = 0.01, .once = once,
 		.setup = on_setup, .frame = on_frame, .ended = on_ended, .lost = on_lost,
+		.serve = retires ? on_serve : NULL, .retire = retires ? on_retire : NULL,
 	});
+	retires = false;
 	ck_assert_ptr_nonnull(helper);
 }
 
@@ -337,6 +357,93 @@ START_TEST(replaced)
 }
 END_TEST
 
+/* One that retires ends what it has begun; the next one serves when it is gone. */
+START_TEST(retired)
+{
+	retires = true;
+	open_helper(false, 3600);
+	int old = served();
+	ck_assert(serves == 1 && retirements == 0);
+	helper_replace(helper);
+	int new = wait_process();
+	expect_beginning(new);
+	say_ready(new);
+	say_stats(old);
+	ck_assert(serves == 1 && retirements == 1 && frames == 1 && ends[HELPER_REPLACED] == 0);
+	close(old);
+	turn();
+	ck_assert(serves == 2 && ends[HELPER_REPLACED] == 1 && ends[HELPER_DIED] == 0);
+	say_stats(new);
+	ck_assert(frames == 2 && stats().replaced == 1 && stats().deaths == 0);
+	expect_state("running");
+	close(new);
+	close_helper();
+}
+END_TEST
+
+START_TEST(retires_too_slowly)
+{
+	retires = true;
+	open_helper(false, 3600);
+	int old = served();
+	helper_replace(helper);
+	int new = wait_process();
+	expect_beginning(new);
+	say_ready(new);
+	while (serves < 2)
+		ev_run(loop, EVRUN_ONCE);
+	ck_assert(is_closed(old) && ends[HELPER_REPLACED] == 1 && stats().replaced == 1 && stats().deaths == 0);
+	close(old);
+	close(new);
+	close_helper();
+}
+END_TEST
+
+/* Nobody is left then: another one is started at once, and serves. */
+START_TEST(dies_before_the_old_one_is_gone)
+{
+	retires = true;
+	open_helper(false, 3600);
+	int old = served();
+	helper_replace(helper);
+	int new = wait_process();
+	expect_beginning(new);
+	say_ready(new);
+	close(new);
+	turn();
+	ck_assert(stats().deaths == 1 && serves == 1);
+	close(old);
+	new = wait_process();
+	expect_beginning(new);
+	ck_assert(serves == 2 && ends[HELPER_REPLACED] == 1 && stats().deaths == 1 && stats().running);
+	close(new);
+	close_helper();
+}
+END_TEST
+
+/* A replacement while one retires: the newest one serves. */
+START_TEST(replaced_while_retiring)
+{
+	retires = true;
+	open_helper(false, 3600);
+	int old = served(), new[2];
+	helper_replace(helper);
+	new[0] = wait_process();
+	expect_beginning(new[0]);
+	say_ready(new[0]);
+	helper_replace(helper);
+	ck_assert(is_closed(new[0]) && serves == 1);
+	close(old);
+	new[1] = wait_process();
+	expect_beginning(new[1]);
+	say_ready(new[1]);
+	ck_assert(serves == 2 && stats().running && stats().deaths == 0 && next_process() == -1);
+	close(new[0]);
+	close(new[1]);
+	close_helper();
+}
+END_TEST
+
 START_TEST(replaced_while_replaced)
 {
 	open_helper(false, 3600);
@@ -501,6 +608,10 @@ main(void)
 	tcase_add_test(t, deaths);
 	tcase_add_test(t, nonsense);
 	tcase_add_test(t, replaced);
+	tcase_add_test(t, retired);
+	tcase_add_test(t, retires_too_slowly);
+	tcase_add_test(t, dies_before_the_old_one_is_gone);
+	tcase_add_test(t, replaced_while_retiring);
 	tcase_add_test(t, replaced_while_replaced);
 	tcase_add_test(t, setup_again);
 	tcase_add_test(t, new_one_that_dies);
