@@ -46,10 +46,10 @@ struct helper_conf {
 	/* Sends what a new process gets first.  c is helper_chan(), or that of the next one after helper_replace(). */
 	void (*setup)(void *ctx, struct chan *c);
 	/*
-	 * Both or none: with them a question that a process has taken is answered when another one takes over.  serve:
-	 * c's process serves from now on; before that it has only read its setup.  retire: it is to take no more work, to
-	 * end what is under way and then to close its channel, which is done for it after HELPER_RETIRE; the next one
-	 * serves then.
+	 * Both or none: with them a question that a process has taken is answered when another one takes over.
+	 * serve: c's process serves from now on; before that it has only read its setup.  retire: it is to take no
+	 * more work, to end what is under way and then to close its channel, which is done for it after
+	 * HELPER_RETIRE; the next one serves then.
 	 */
 	void (*serve)(void *ctx, struct chan *c);
 	void (*retire)(void *ctx, struct chan *c);
