@@ -2,6 +2,8 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
 
 #include "common/base/rd.h"
 #include "ctl/ctl.h"
@@ -40,6 +42,15 @@ void
 json_errors_reason(const char *reason)
 {
 	kept.reason = reason;
+}
+
+int
+json_errors_status(int status)
+{
+	if (status != 1 || kept.reason == NULL)
+		return status;
+	return strcmp(kept.reason, REASON_NO_ANSWER) == 0 ? EX_UNAVAILABLE :
+	    strcmp(kept.reason, REASON_DENIED) == 0 ? EX_NOPERM : status;
 }
 
 /* Standard error is itself again; *text is the caller's. */

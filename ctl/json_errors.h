@@ -18,8 +18,13 @@
 
 /* From now on standard error is kept; without memory for it, it is not. */
 void json_errors_begin(void);
-/* Why the command fails; static. */
+/* Why the command fails; static.  NULL: nothing is known yet. */
 void json_errors_reason(const char *reason);
+/*
+ * The status for a command that ends with this one: of 1, EX_UNAVAILABLE where nobody answered, and EX_NOPERM where it was
+ * denied (sysexits.h); Consul's programs have 1 for all else, such as a key that is not there.
+ */
+int json_errors_status(int status);
 /* What was kept is written as it is, and from now on all is. */
 void json_errors_release(void);
 /* The command ends with this status: writes the object if it failed and something was said, else what was kept. */

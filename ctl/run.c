@@ -437,6 +437,14 @@ run(struct ctl *ctl, char **argv)
 	return rc != 0 ? rc : ctl->verb->run(ctl);
 }
 
+/* Their status is of what they found, or of the command that they ran. */
+static bool
+has_own_status(const struct verb *v)
+{
+	return v == NULL || strcmp(v->words, "status") == 0 || strcmp(v->words, "lock") == 0 ||
+	    strcmp(v->words, "watch") == 0;
+}
+
 /* Options of Unix for what is a command here. */
 static char *
 command_of(char *word)
@@ -483,9 +491,12 @@ ctl_run(int argc, char **argv)
 		ctl_complete(argv + 2);
 		rc = 0;
 	} else if ((argc = take_globals(&ctl, own)) >= 0) {
+		json_errors_reason(NULL);
 		if (ctl.json)
 			json_errors_begin();
 		rc = dispatch(&ctl, argc, own);
+		if (!has_own_status(ctl.verb))
+			rc = json_errors_status(rc);
 	}
 	client_free(ctl.client);
 	buf_done(&ctl.token);

@@ -68,7 +68,7 @@ def judged(what, p, fails):
     """What a tool said, which had to succeed, or to complain so.  NotYet, if it shall be asked again."""
     text = p.stdout + p.stderr
     if fails is None and p.returncode != 0:
-        raise refusal("%s: %d: %s" % (what, p.returncode, text), p.returncode == 1)
+        raise refusal("%s: %d: %s" % (what, p.returncode, text), p.returncode in (1, 69, 77))
     assert fails is None or p.returncode != 0 and fails in text, (what, p.returncode, text)
     return text
 

@@ -69,11 +69,11 @@ def test_wrong_calls():
 
 
 def test_nobody_there():
-    expect(1, "no answer from unix:/nowhere: No such file or directory", "--addr", "unix:/nowhere", "members")
-    expect(1, "Is rpcd running there?", "--addr", "127.60.51.99:1", "info")
+    expect(69, "no answer from unix:/nowhere: No such file or directory", "--addr", "unix:/nowhere", "members")
+    expect(69, "Is rpcd running there?", "--addr", "127.60.51.99:1", "info")
     expect(1, "/nowhere: No such file or directory", "validate", "/nowhere")
     for addr in "::1", "[::1]", "[::1]:8500", "127.60.54.99":
-        expect(1, "port 8500", "--addr", addr, "members")
+        expect(69, "port 8500", "--addr", addr, "members")
     expect(1, "/nowhere: No such file or directory", "keygen", "/nowhere")
     for verb in "inspect", "restore":
         expect(1, "/tmp: failed to read snapshot file: Is a directory", "snapshot", verb, "/tmp")
@@ -97,10 +97,10 @@ def test_answer_that_breaks_off():
     t = threading.Thread(target=answer, daemon=True)
     t.start()
     rc, _, err = ctl("--addr", addr, "members")
-    assert rc == 1 and "the answer of %s was cut short" % addr in err and "Is rpcd" not in err, (rc, err)
+    assert rc == 69 and "the answer of %s was cut short" % addr in err and "Is rpcd" not in err, (rc, err)
     with tempfile.TemporaryDirectory() as folder:
         rc, _, err = ctl("--addr", addr, "snapshot", "save", os.path.join(folder, "x"))
-        assert rc == 1 and "snapshot save: the answer of %s was cut short" % addr in err, (rc, err)
+        assert rc == 69 and "snapshot save: the answer of %s was cut short" % addr in err, (rc, err)
         assert os.listdir(folder) == []
     t.join()
     listening.close()
@@ -216,8 +216,8 @@ def test_hints():
             ("no equivalent in this version", "connect", "ca")):
         expect(2, says, *nowhere, *args)
     # a number, and what stands behind "--", is an argument
-    expect(1, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "-1")
-    expect(1, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "--", "-recurse")
+    expect(69, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "-1")
+    expect(69, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "--", "-recurse")
 
 
 def test_help():
@@ -481,7 +481,7 @@ def test_errors_in_json():
         wait_for("access control holds", lambda: node.get("/v1/kv/a").status == 403)
         rc, out, err = ctl("--addr", node.addr + ":8500", "--json", "kv", "get", "a")
         told = json.loads(err)
-        assert (rc, out, told["Reason"]) == (1, "", "denied") and "Permission denied" in told["Error"], err
+        assert (rc, out, told["Reason"], told["ExitStatus"]) == (77, "", "denied", 77) and "Permission denied" in told["Error"], err
     with Cluster("127.161.1") as c:
         node = c.add("n1", 1, raftd={"bootstrap": True}).start()
         c.formed([node])
@@ -498,7 +498,7 @@ def test_errors_in_json():
         rc, out, err = ctl(*at, "kv", "put", "a", "b")
         assert (rc, err) == (0, ""), err
         rc, out, err = ctl("--addr", "127.161.1.99:8500", "--json", "members")
-        assert rc == 1 and json.loads(err)["Reason"] == "no answer", err
+        assert rc == json.loads(err)["ExitStatus"] == 69 and json.loads(err)["Reason"] == "no answer", err
         rc, out, err = ctl("--addr", "/wrong", "--json", "members")
         assert rc == 2 and json.loads(err)["Reason"] == "usage", err
 
@@ -577,8 +577,8 @@ def test_administration_over_tcp():
         node = c.add("n1", 1, raftd={"bootstrap": True}, rpcd={"http_admin": False}).start()
         c.formed([node])
         sock = ("--addr", "unix:" + os.path.join(node.run, "rpcd.sock"))
-        expect(1, "set http_admin = true in rpcd.conf", "--addr", node.addr + ":8500", "reload")
-        expect(1, node.run + "/rpcd.sock", "--addr", node.addr + ":8500", "keyring", "list")
+        expect(77, "set http_admin = true in rpcd.conf", "--addr", node.addr + ":8500", "reload")
+        expect(77, node.run + "/rpcd.sock", "--addr", node.addr + ":8500", "keyring", "list")
         expect(0, "reloaded", *sock, "reload")
         expect(0, "LAN", *sock, "keyring", "list")
         expect(0, "n1", "--addr", node.addr + ":8500", "members")

@@ -130,28 +130,28 @@ START_TEST(refusals)
 {
 	answers(0, "PUT /v1/agent/reload", 403, "Permission denied: Missing service:write on web");
 	answers(1, "GET /v1/acl/token/self", 200, "{\"AccessorID\":\"" ID_A "\",\"SecretID\":\"" SECRET "\",\"Description\":\"d\\u001b\"}");
-	ck_assert_int_eq(call("reload"), 1);
+	ck_assert_int_eq(call("reload"), 77);
 	ck_assert_ptr_nonnull(strstr(err_text, "No token was shown, so what the anonymous one may is all"));
 	setenv("TRIUMVIR_TOKEN", SECRET, 1);
-	ck_assert_int_eq(call("reload"), 1);
+	ck_assert_int_eq(call("reload"), 77);
 	ck_assert_ptr_nonnull(strstr(err_text, "The token of TRIUMVIR_TOKEN was shown: accessor " ID_A " (d\\x1b).\n"
 	    "`clusterctl acl explain service:web write` shows"));
 	ck_assert_ptr_null(strstr(err_text, SECRET));
 	answers(0, "PUT /v1/agent/reload", 403, "Permission denied: Missing operator:read permissions");
-	ck_assert_int_eq(call("reload"), 1);
+	ck_assert_int_eq(call("reload"), 77);
 	ck_assert_ptr_nonnull(strstr(err_text, "`clusterctl acl explain operator read`"));
 	answers(0, "PUT /v1/agent/reload", 403, "Permission denied");
-	ck_assert_int_eq(call("reload"), 1);
+	ck_assert_int_eq(call("reload"), 77);
 	ck_assert_ptr_nonnull(strstr(err_text, "`clusterctl acl explain RESOURCE:NAME ACCESS`"));
 	answers(0, "PUT /v1/agent/reload", 403, "ACL not found");
 	answers(1, "GET /v1/acl/token/self", 403, "ACL not found");
-	ck_assert_int_eq(call("reload"), 1);
+	ck_assert_int_eq(call("reload"), 77);
 	ck_assert_ptr_nonnull(strstr(err_text, "The token of TRIUMVIR_TOKEN is not known here"));
 	answers(0, "PUT /v1/agent/reload", 401, "ACL support disabled");
 	ck_assert_int_eq(call("reload"), 1);
 	ck_assert_ptr_nonnull(strstr(err_text, "acl { enabled = true }"));
 	answers(0, "PUT /v1/agent/reload", 403, "administrative");
-	ck_assert_int_eq(call("reload"), 1);
+	ck_assert_int_eq(call("reload"), 77);
 	ck_assert_str_eq(err_text, "clusterctl: reload: administrative\n");
 }
 END_TEST
@@ -191,7 +191,7 @@ START_TEST(bootstrap)
 	ck_assert(strstr(out_text, SECRET) == NULL && strstr(out_text, ID_A) != NULL);
 	ck_assert_int_eq(unlink(path), 0);
 	answers(0, "PUT /v1/acl/bootstrap", 403, "Permission denied: ACL bootstrap no longer allowed (reset index: 33)");
-	ck_assert_int_eq(call(words), 1);
+	ck_assert_int_eq(call(words), 77);
 	ck_assert_ptr_nonnull(strstr(err_text, "\\n  echo 33 > "));
 	ck_assert_ptr_nonnull(strstr(err_text, "/raftd/acl-bootstrap-reset\\n"));
 	ck_assert_int_eq(access(path, F_OK), -1);
@@ -329,7 +329,7 @@ START_TEST(rules_as_a_table)
 	ck_assert_int_eq(call("acl policy read q"), 1);
 	ck_assert_ptr_nonnull(strstr(err_text, "there is no policy \"q\"\n"));
 	answers(1, "GET /v1/acl/token/self", 403, "ACL not found");
-	ck_assert_int_eq(call("acl policy read q"), 1);
+	ck_assert_int_eq(call("acl policy read q"), 77);
 	ck_assert_ptr_null(strstr(err_text, "there is no policy"));
 	answers(0, "GET /v1/acl/role/name/r", 404, "");
 	ck_assert_int_eq(call("acl role read r"), 1);
@@ -367,7 +367,7 @@ START_TEST(agent_tokens)
 	ck_assert_ptr_null(strstr(out_text, SECRET));
 	answers(0, "PUT /v1/agent/token/agent_master", 403, "Permission denied");
 	give_input(SECRET "\n");
-	ck_assert_int_eq(call("acl set-agent-token recovery -"), 1);
+	ck_assert_int_eq(call("acl set-agent-token recovery -"), 77);
 	ck_assert_str_eq(fake.asked, "PUT /v1/agent/token/agent_master {\"Token\":\"" SECRET "\"}\n");
 	ck_assert_ptr_nonnull(strstr(err_text, "Permission denied"));
 	ck_assert_int_eq(call("acl set-agent-token bogus -"), 2);
@@ -468,7 +468,7 @@ START_TEST(explanation_for_programs)
 	json_decref(o);
 	/* Without a token: the anonymous one.  What may not be read is told. */
 	answers(1, "GET /v1/acl/token/00000000-0000-0000-0000-000000000002", 403, "Permission denied");
-	ck_assert_int_eq(call("acl explain key:x read"), 1);
+	ck_assert_int_eq(call("acl explain key:x read"), 77);
 	ck_assert_ptr_nonnull(strstr(err_text, "are read with acl = \"read\""));
 	setenv("TRIUMVIR_TOKEN", SECRET, 1);
 	answers(1, "GET /v1/acl/token/self", 200, "{\"AccessorID\":\"" ID_A "\"}");

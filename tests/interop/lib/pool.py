@@ -183,7 +183,7 @@ class Ours(Member):
         p = subprocess.run(self.command(*args), capture_output=True, text=True, timeout=timeout, env=ends.environment(os.environ))
         ends.clean("clusterctl " + " ".join(args), p.stderr)
         if check and p.returncode != 0:
-            raise refusal("clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr), p.returncode == 1)
+            raise refusal("clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr), p.returncode in (1, 69, 77))
         return p
 
     def get(self, path):
@@ -298,7 +298,7 @@ class Agent(Member):
         line = self.wrap + [SERF, verb, self.rpc] + list(args)
         p = subprocess.run(line, capture_output=True, text=True, timeout=timeout)
         if check and p.returncode != 0:
-            raise refusal("%s: %d\n%s%s" % (" ".join(line), p.returncode, p.stdout, p.stderr), p.returncode == 1)
+            raise refusal("%s: %d\n%s%s" % (" ".join(line), p.returncode, p.stdout, p.stderr), p.returncode in (1, 69, 77))
         return p
 
     def table(self):

@@ -321,7 +321,7 @@ class Node:
                            capture_output=True, text=True, timeout=timeout, input=input, env=ends.environment(os.environ))
         ends.clean("clusterctl " + " ".join(args), p.stderr)
         if check and p.returncode != 0:
-            raise refusal("clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr), p.returncode == 1)
+            raise refusal("clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr), p.returncode in (1, 69, 77))
         return p
 
     def ctl_start(self, *args):
