@@ -22,6 +22,7 @@
 #define OTHER_KEY "another server.key"
 #define OTHER_KEY_REMEDY \
 	"Give the server that is wrong the server.key of the others, then systemctl restart triumvir.target there"
+#define CLOCK_OFF_MS 1000		/* as raftd's log warns */
 #define NAMES_SHOWN 4			/* of nodes, in one line */
 #define TEXT_BYTES 4096
 #define REMEDY_BYTES 1024
@@ -562,6 +563,23 @@ check_disks(struct status *s)
 		say(s, WELL, "none is full");
 }
 
+/* Of servers alone: they compare theirs. */
+static void
+check_clock(struct status *s)
+{
+	const json_t *raftd = section(s, "raftd");
+	unsigned off = number_of(raftd, "clock_offset_ms");
+
+	if (json_text(raftd, "clock_offsets")[0] == '\0')
+		return;
+	if (off >= CLOCK_OFF_MS)
+		say(s, BAD("Have NTP set it: see \"Clocks\" in the operations guide"),
+		    "that of this server is off by %.1f s: the others' are %s", off / 1e3,
+		    json_text(raftd, "clock_offsets"));
+	else
+		say(s, WELL, "as that of most servers, within %u ms", off);
+}
+
 /* Was it said of this member already, as a server? */
 static bool
 is_bad_server(const struct status *s, const json_t *member)
@@ -858,8 +876,8 @@ cmd_status(struct ctl *ctl)
 	static const struct { const char *name; void (*check)(struct status *s); } checks[] = {
 		{ "node", check_node }, { "services", check_services },
 		{ "acl", check_acl }, { "leader", check_leader }, { "quorum", check_quorum },
-		{ "servers", check_servers }, { "disks", check_disks }, { "members", check_members },
-		{ "identity", check_identity },
+		{ "servers", check_servers }, { "disks", check_disks },
+		{ "clock", check_clock }, { "members", check_members }, { "identity", check_identity },
 		{ "versions", check_versions }, { "keyring", check_keyring },
 	};
 	struct status s = { .ctl = ctl, .lines = json_array() };

@@ -6,12 +6,17 @@ every check that is not well, with a part of what is said of it and of the remed
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, CALM, SANITIZERS, Cluster, main, rpcd_conf  # noqa: E402
+from clockfault import ClockFault, missing  # noqa: E402
+from cluster import BUILD, CALM, SANITIZERS, Cluster, main, rpcd_conf, skip  # noqa: E402
+from dnsask import dns_pid  # noqa: E402
+from smalldisk import SmallDisk  # noqa: E402
+from smalldisk import missing as no_disks  # noqa: E402
 from waiting import AGAIN, Timeout, wait_for  # noqa: E402
 
 LIMIT = 3.0 if not SANITIZERS else 10.0         # seconds for status
@@ -19,6 +24,7 @@ SLACK = 1.0                                     # for the start of the program b
 ACL = {"acl.enabled": True, "acl.default_policy": "deny"}
 ROOT, TOKEN, NOBODY = "root", "token", "nobody"
 SEE = ("unknown", "", "See ")
+ANY = ("not well", "", "")
 HIDDEN = {"node": ("unknown", "refuses: Permission denied", "--token-file")}
 
 
@@ -279,6 +285,71 @@ def test_maintenance():
         well(servers[0], secret)
 
 
+def test_full_disk():
+    """One server's disk is full, and each says which one; then there is room again."""
+    if no_disks():
+        skip(no_disks())
+    with Cluster("127.160.14") as c:
+        nodes = [c.add("n%d" % i, i, raftd=dict(CALM, bootstrap_expect=3, disk_reserve="8M"), retry_join=[c.net + ".1"], **ACL)
+                 for i in (1, 2, 3)]
+        full = nodes[2]
+        os.makedirs(full.data, exist_ok=True)
+        disk = SmallDisk(full.data, "128M")
+        try:
+            for n in nodes:
+                n.start()
+            secret = bootstrapped(nodes[0])
+            give(nodes, secret)
+            for n in nodes:
+                well(n, secret)
+            disk.fill(1 << 20)
+            here = ("not well", "n3: its disk is full", "Free space there")
+            more = {"disks": here, "servers?": ANY, "quorum?": ANY}
+            for n in nodes[0], full:
+                holds(n, {TOKEN: more, NOBODY: HIDDEN}, secret)
+            holds(full, {ROOT: dict(ROOT_SEES, disks=here)}, secret)
+            disk.free()
+            for n in nodes:
+                well(n, secret)
+            for n in nodes:
+                n.stop()
+        finally:
+            disk.close()
+
+
+def test_clock():
+    """The server whose clock is wrong says so, the others do not; then it is set."""
+    if missing():
+        skip(missing())
+    with Cluster("127.160.15") as c:
+        servers, secret = formed(c)
+        wrong = servers[2]
+        clock = ClockFault(os.path.join(c.dir, "clock"))
+        wrong.stop("raftd")
+        wrong.env.update(clock.env)
+        clock.jump(600)
+        wrong.start("raftd")
+        off = ("not well", "that of this server is off by ", "NTP")
+        holds(wrong, {ROOT: dict(ROOT_SEES, clock=off), TOKEN: {"clock": off}, NOBODY: HIDDEN}, secret)
+        for n in servers[:2]:
+            well(n, secret)
+        clock.jump(0)
+        well(wrong, secret)
+
+
+def test_helper():
+    """The process of DNS stands still: it is told until it has been there again for a minute."""
+    with Cluster("127.160.16") as c:
+        servers, secret = formed(c, 1)
+        node = servers[0]
+        os.kill(dns_pid(node), signal.SIGSTOP)
+        log = "Its log says why: journalctl -u rpcd"
+        still = ("not well", "helper_dns of rpcd: ", log)       # does not answer, then that it was started again
+        holds(node, {ROOT: dict(ROOT_SEES, node=still), TOKEN: {"node": still}, NOBODY: HIDDEN}, secret)
+        again = ("not well", "helper_dns of rpcd: restarted: did not answer", log)
+        holds(node, {ROOT: dict(ROOT_SEES, node=again), TOKEN: {"node": again}, NOBODY: HIDDEN}, secret)
+
+
 def test_blocked():
     """A service that the agent's token may not register; then the token is given."""
     with Cluster("127.160.6") as c:
@@ -361,4 +432,5 @@ def test_copies():
 
 
 main(test_forming, test_before_bootstrap, test_never_joined, test_no_quorum, test_nobody_judges, test_secondary_without_tokens,
-     test_failed, test_stranger, test_maintenance, test_blocked, test_wrong_datacenter, test_wrong_server_key, test_copies)
+     test_failed, test_stranger, test_maintenance, test_full_disk, test_clock,
+     test_helper, test_blocked, test_wrong_datacenter, test_wrong_server_key, test_copies)
