@@ -152,6 +152,9 @@ on_notice(struct raftd *d, const struct raft_notice *n)
 	membership_notice(d->members, n);
 	if (n->type == RAFT_NOTICE_NEED_SNAPSHOT)
 		snapshots_needed(d->snapshots, n->id, n->index);
+	/* The others remember that our disk went back until they hear that it is made up for: a restart before that would say so again. */
+	if (n->type == RAFT_NOTICE_REGAINED && n->id == d->id.self)
+		links_identity_changed(d->links);
 }
 
 static bool

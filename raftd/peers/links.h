@@ -47,7 +47,7 @@ struct links *links_new(struct raftd *d, const struct links_hooks *hooks);
 void links_free(struct links *l);
 /* Brings the set of peers in line with configuration and gossip, soon. */
 void links_sync(struct links *l);
-/* Our identity changed: tells every peer and judges all hellos again. */
+/* Our identity, or what our disk says of itself, changed: tells every peer and judges all hellos again. */
 void links_identity_changed(struct links *l);
 /* Leaving: takes no more links and drops those there are, so that nobody adds this server again. */
 void links_close(struct links *l);

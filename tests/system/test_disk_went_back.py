@@ -109,7 +109,7 @@ def reverted():
         wait_for("all is well", lambda: all_healthy(leader))
         assert leader.is_leader() and leader.term() == term, "another leader"
         assert int(leader.stats("raft")["disks_went_back"]) == 1, leader.stats("raft")
-        own = victim.stats("raft")
+        own = wait_for("its figures", lambda: victim.stats("raft"))
         assert own["disk_went_back"] == "0" and own["disks_went_back"] == "1", own
         assert "has everything again that its disk had lost" in victim.log("raftd")
         # Its next start is one as any other.

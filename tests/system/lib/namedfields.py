@@ -66,7 +66,7 @@ PLAIN = {       # DATA
     "upstream": ("DestinationType", "Datacenter", "LocalBindAddress", "LocalBindSocketPath", "LocalBindSocketMode"),
     "mesh_gateway": ("Mode",), "exposed_path": ("Path", "Protocol"),
     "check": ("Name", "Status", "Notes", "Output", "ServiceTags", "Type"),
-    "check_definition": ("HTTP", "Method", "Body", "TCP", "TLSServerName"), "catalog_deregister": ("Datacenter",),
+    "check_definition": ("HTTP", "Method", "Body", "TCP", "UDP", "TLSServerName"), "catalog_deregister": ("Datacenter",),
     "coordinate_update": ("Segment", "Datacenter"), "node": ("Address", "Datacenter"),
     "prepared_template": ("Type", "Regexp"), "prepared_service": ("Tags",), "prepared_failover": ("Datacenters",), "prepared_dns": ("TTL",),
     "txn_kv": ("Verb",), "txn_node": ("Verb",), "txn_service": ("Verb",), "txn_check": ("Verb",), "txn_op": ("Refused",),
