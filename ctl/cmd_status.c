@@ -563,21 +563,17 @@ check_disks(struct status *s)
 		say(s, WELL, "none is full");
 }
 
-/* Of servers alone: they compare theirs. */
+/* Of servers alone, which compare theirs, and only of one that is off. */
 static void
 check_clock(struct status *s)
 {
 	const json_t *raftd = section(s, "raftd");
 	unsigned off = number_of(raftd, "clock_offset_ms");
 
-	if (json_text(raftd, "clock_offsets")[0] == '\0')
-		return;
 	if (off >= CLOCK_OFF_MS)
 		say(s, BAD("Have NTP set it: see \"Clocks\" in the operations guide"),
 		    "that of this server is off by %.1f s: the others' are %s", off / 1e3,
 		    json_text(raftd, "clock_offsets"));
-	else
-		say(s, WELL, "as that of most servers, within %u ms", off);
 }
 
 /* Was it said of this member already, as a server? */
