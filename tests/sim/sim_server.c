@@ -100,6 +100,9 @@ enough(const struct sums *t)
 	for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
 		uint64_t least = floors[i].least * SEEDS / 150;
 
+		/* So few come by chance: in a short run it may be one as well. */
+		if (least > 1 && least < 5)
+			least = 1;
 		if (floors[i].have >= least)
 			continue;
 		printf("FAIL only %" PRIu64 " %s, and %" PRIu64 " are the least\n", floors[i].have, floors[i].what, least);
