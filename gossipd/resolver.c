@@ -17,7 +17,7 @@
 #include "gossipd/resolver.h"
 
 #define TAG "names"
-#define RUNNING_MAX HELPER_CHILDREN_MAX
+#define RUNNING_MAX (HELPER_CHILDREN_MAX / 2)	/* some may be on their way out */
 #define RUNNING_IDLE_MAX (RUNNING_MAX / 2)	/* of those that no client waits for */
 #define GRACE_S 2.			/* beyond the time that the process has */
 #define SILENT "the process that looks up names does not answer"

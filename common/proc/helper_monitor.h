@@ -20,7 +20,7 @@
 #define HELPER_FD 3			/* in a process: its channel; its sockets follow */
 #define HELPER_KINDS_MAX 4
 #define HELPER_FIRST_MAX 2
-#define HELPER_CHILDREN_MAX 8		/* at once, whatever the daemon asks for */
+#define HELPER_CHILDREN_MAX 16		/* at once, whatever the daemon asks for */
 
 struct helper_monitor_conf {			/* borrowed until the start */
 	const char *owner;		/* the daemon, as its log has it */

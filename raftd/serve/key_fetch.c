@@ -14,7 +14,7 @@
 #include "raftd/serve/key_fetch.h"
 
 #define TAG "fetch"
-#define FETCHES_MAX HELPER_CHILDREN_MAX
+#define FETCHES_MAX (HELPER_CHILDREN_MAX / 2)	/* some may be on their way out */
 #define WAITING_MAX 128u		/* for all issuers */
 #define WAITING_ISSUER_MAX 64u		/* for one */
 #define ANSWER_MEMORY (4u << 20)
