@@ -164,8 +164,12 @@ reap(struct monitor *m)
 static void
 spawn(struct monitor *m, const struct order *o, int fd)
 {
+	static struct log_limit full = { .burst = 1, .period = { 60000000000 } };
 	struct child *c = find_child(m, 0);
 
+	if (c == NULL && log_allow(&full, m->conf->tag))
+		log_warn(m->conf->tag, "%s is not started: %d processes of it run already, or are about to end",
+		    m->conf->program, HELPER_CHILDREN_MAX);
 	if (o->value < HELPER_KINDS_MAX && m->conf->kinds[o->value].may && c != NULL) {
 		pid_t pid = fork();
 
