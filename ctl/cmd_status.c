@@ -328,7 +328,10 @@ not_judged(const struct status *s)
 	    json_text(section(s, "rpcd"), "acl_down_why") : NULL;
 }
 
-/* Has a secondary datacenter got tokens and rules?  Its servers know of themselves why not, who asks them does not. */
+/*
+ * Are tokens and rules of the primary datacenter copied to this one?  The rpcd of a server knows why not; that of a
+ * client node only that its servers have none.
+ */
 static void
 check_replication(struct status *s)
 {
@@ -743,8 +746,8 @@ check_stages(struct status *s)
 }
 
 /*
- * Two keys, or one that not all have: a rotation that began, or one that is over but for keys that nobody uses any
- * more, as after a lost node came back.
+ * There are two keys, or one that some members lack: a rotation has begun, or it has ended and left a key that no
+ * member encrypts with any more, as after the return of a lost node.
  */
 static void
 remedy_of_keys(const json_t *pool, json_int_t answered, char text[REMEDY_BYTES])

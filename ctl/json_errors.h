@@ -21,8 +21,9 @@ void json_errors_begin(void);
 /* Why the command fails; static.  NULL: nothing is known yet. */
 void json_errors_reason(const char *reason);
 /*
- * The status for a command that ends with this one: of 1, EX_UNAVAILABLE where nobody answered, and EX_NOPERM where it
- * was denied (sysexits.h); Consul's programs have 1 for all else, such as a key that is not there.
+ * The exit status of a command that returned this one.  1 becomes EX_UNAVAILABLE where rpcd did not answer, and
+ * EX_NOPERM where access control denied the request (sysexits.h).  It stays 1 for all else, such as a key that is not
+ * there, as in Consul's program.
  */
 int json_errors_status(int status);
 /* What was kept is written as it is, and from now on all is. */

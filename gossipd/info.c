@@ -41,7 +41,10 @@ put_text(struct buf *b, const char *name, const char *text)
 	mpw_cstr(b, text);
 }
 
-/* Why a node is alone that asks others; "": it is not, or nobody has refused it for a while. */
+/*
+ * Why this node, which tries to join, is alone in the pool: the newest refusal by another node.  "": it has
+ * other members, or no node has refused it within two tries and 10 s.
+ */
 static void
 put_refusal(struct buf *b, const struct engine *e, const struct pool *p)
 {

@@ -106,7 +106,7 @@ const struct conf_opt raftd_opts[] = {
 };
 const size_t raftd_opt_count = sizeof(raftd_opts) / sizeof(raftd_opts[0]);
 
-/* As whoever makes a token may choose it, see acl_ids_are_free(). */
+/* The secret of the first token: the same rules as for one that a client chooses, see acl_ids_are_free(). */
 static enum tv_err
 check_first_token(const struct raftd_conf *c, char *errbuf, size_t cap)
 {

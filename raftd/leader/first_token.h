@@ -1,6 +1,6 @@
 /*
  * The first token of the cluster, where raftd.conf says its secret (acl.tokens.initial_management): a leader makes it when access
- * control holds and nobody has made a first token yet, and never again.
+ * control holds and the state says that no first token was made before, and never again.
  */
 #ifndef TV_RAFTD_LEADER_FIRST_TOKEN_H
 #define TV_RAFTD_LEADER_FIRST_TOKEN_H

@@ -5,8 +5,8 @@
  *
  * A second bootstrap token is only given to an operator of the leader's host, who writes the index of the first one,
  * which a refusal names, into RESET_FILE in the data folder of raftd.  It is read in a thread, and goes when it has
- * served.  Of the asker's arguments only the secret counts, which the token is to have: that nobody else has it is looked at
- * in a thread of the state.
+ * served.  Of the client's arguments only the secret counts, which the token is to have; a thread of the state looks whether
+ * another token has it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * A change goes to the catalog at once; a service takes the checks with it that have its token, and goes before its
  * other checks.  A change of output alone may wait for update_interval.  Every sync_interval (and a random part of it),
  * and 15 to 30 seconds after something failed, the catalog is compared: what it lacks or has differently is sent, what
- * nobody registered here is removed from it, but for serfHealth and the service consul.  So is the node itself: once
+ * is not registered with this agent is removed, but for serfHealth and the service consul.  So is the node itself: once
  * the leader has it in the catalog, its tagged addresses and metadata are written by the agent, with its own token.
  *
  * A request shows the token of its entry.  What was taken once is also removed, and the status of a check kept true,

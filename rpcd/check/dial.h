@@ -1,6 +1,6 @@
 /*
  * A TCP connection to "host:port", or a UDP socket that is connected to it.  Addresses of a name are tried one after
- * the other; of UDP, which asks nobody, the first one that there is a route to.
+ * the other; for UDP, where connect(2) sends nothing, the first one that there is a route to is taken.
  */
 #ifndef TV_RPCD_CHECK_DIAL_H
 #define TV_RPCD_CHECK_DIAL_H
@@ -43,7 +43,7 @@ void dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, 
 struct mono dial_queued(const struct dial *d);
 /* From the loop; done may be called at once, and is the last that touches d. */
 void dial_begin(struct dial *d, struct span target);
-/* The same of a UDP socket: fd sends to the address, and tells when nobody listens there. */
+/* The same with a UDP socket: fd is connected to the address, with ECONNREFUSED when no socket is bound there. */
 void dial_begin_udp(struct dial *d, struct span target);
 /* Ends it without done; also when done was called, or it has not begun. */
 void dial_stop(struct dial *d);

@@ -1,6 +1,7 @@
 /*
- * UDP checks: an empty datagram is sent.  Critical is what says that nobody listens; an answer passes, and so does
- * silence until the timeout, since most services have no answer to this.
+ * UDP checks: an empty datagram is sent.  The check is critical when the host answers that no socket is bound to the
+ * port (ICMP).  It passes with any answer, and with none until the timeout, since most services do not answer an empty
+ * datagram.
  */
 #include <errno.h>
 #include <stdio.h>

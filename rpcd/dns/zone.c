@@ -110,7 +110,7 @@ parse_service(const struct labels *l, unsigned parts, struct dns_asked *out)
 	out->service = k->name;
 }
 
-/* Dots belong to the name, also to that of an RFC 2782 name, whose protocol matters to nobody. */
+/* The name may have dots, also within an RFC 2782 name, _NAME._PROTOCOL.query, whose protocol is not looked at. */
 static void
 parse_query(const struct labels *l, unsigned parts, struct dns_asked *out)
 {
