@@ -8,7 +8,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import AGAIN, Cluster, main, skip  # noqa: E402
+from aclkit import bootstrapped  # noqa: E402
+from cluster import Cluster, main, skip  # noqa: E402
 import netns  # noqa: E402
 from hub import Hub  # noqa: E402
 from oprows import OPS, RECORDS, Asker, args, fields, holds  # noqa: E402
@@ -60,21 +61,6 @@ def term_of(node, root):
 
 def wan(node, root):
     return {m["Name"]: m["Status"] for m in node.get("/v1/agent/members?wan=1", headers=h(root)).json()}
-
-
-def bootstrapped(node):
-    found = []
-
-    def made():
-        try:
-            a = node.put("/v1/acl/bootstrap")
-        except AGAIN:
-            return False
-        if a.status == 200:
-            found.append(a.json()["SecretID"])
-        return a.status == 200
-    wait_for("the first token", made)
-    return found[0]
 
 
 def two(c, count=1):

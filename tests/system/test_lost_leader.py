@@ -80,7 +80,7 @@ def both_sides_say_why():
             leader.kv_put("k", b"%d" % i)
         leader.signal(signal.SIGSTOP, "raftd")
         wait_for("a new leader", lambda: next((n for n in others if n.is_leader()), None))
-        time.sleep(4)
+        time.sleep(4)                   # the fault itself: how long it lasts is what the log has to say
         leader.signal(signal.SIGCONT, "raftd")
         wait_for("it follows", lambda: next((n for n in others if n.is_leader() and follows(leader, n)), None))
         said = [int(ms) for n in others for ms in

@@ -12,12 +12,13 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from aclkit import bootstrapped  # noqa: E402
 from clockfault import ClockFault, missing  # noqa: E402
 from cluster import BUILD, CALM, SANITIZERS, Cluster, main, rpcd_conf, skip  # noqa: E402
 from dnsask import dns_pid  # noqa: E402
 from smalldisk import SmallDisk  # noqa: E402
 from smalldisk import missing as no_disks  # noqa: E402
-from waiting import AGAIN, Timeout, wait_for  # noqa: E402
+from waiting import Timeout, wait_for  # noqa: E402
 
 LIMIT = 3.0 if not SANITIZERS else 10.0         # seconds for status
 SLACK = 1.0                                     # for the start of the program beside other tests
@@ -82,22 +83,6 @@ def holds(node, table, secret="5f8d1a52-0c3b-4f0e-9b8e-000000000000"):
 
 def well(node, secret):
     holds(node, {TOKEN: {}}, secret)
-
-
-def bootstrapped(node):
-    """The secret of the first token."""
-    found = []
-
-    def made():
-        try:
-            a = node.put("/v1/acl/bootstrap")
-        except AGAIN:
-            return False
-        if a.status == 200:
-            found.append(a.json()["SecretID"])
-        return a.status == 200
-    wait_for("the first token", made)
-    return found[0]
 
 
 def agents(secret):

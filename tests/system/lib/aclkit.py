@@ -8,7 +8,7 @@ Standard library only.
 """
 import itertools
 
-from waiting import NotYet, need, wait_for
+from waiting import AGAIN, NotYet, need, wait_for
 
 ON = {"acl.enabled": True}
 READ_ALL = "".join('%s_prefix "" { policy = "read" }\n' % r for r in
@@ -97,6 +97,22 @@ def leads(servers):
             raise NotYet("the leader is %r" % told)
         return found[0]
     return wait_for("a leader", find)
+
+
+def bootstrapped(node):
+    """The secret of the first token."""
+    found = []
+
+    def made():
+        try:
+            a = node.put("/v1/acl/bootstrap")
+        except AGAIN:
+            return False
+        if a.status == 200:
+            found.append(a.json()["SecretID"])
+        return a.status == 200
+    wait_for("the first token", made)
+    return found[0]
 
 
 def formed(c, servers, **kw):
