@@ -357,17 +357,26 @@ START_TEST(replaced)
 }
 END_TEST
 
-/* One that retires ends what it has begun; the next one serves when it is gone. */
-START_TEST(retired)
+/* A helper whose process is told to retire: that one, and the one that is to serve then. */
+static void
+begin_to_retire(int *old, int *new)
 {
 	retires = true;
 	open_helper(false, 3600);
-	int old = served();
+	*old = served();
 	ck_assert(serves == 1 && retirements == 0);
 	helper_replace(helper);
-	int new = wait_process();
-	expect_beginning(new);
-	say_ready(new);
+	*new = wait_process();
+	expect_beginning(*new);
+	say_ready(*new);
+}
+
+/* One that retires ends what it has begun; the next one serves when it is gone. */
+START_TEST(retired)
+{
+	int old, new;
+
+	begin_to_retire(&old, &new);
 	say_stats(old);
 	ck_assert(serves == 1 && retirements == 1 && frames == 1 && ends[HELPER_REPLACED] == 0);
 	close(old);
@@ -383,13 +392,9 @@ END_TEST
 
 START_TEST(retires_too_slowly)
 {
-	retires = true;
-	open_helper(false, 3600);
-	int old = served();
-	helper_replace(helper);
-	int new = wait_process();
-	expect_beginning(new);
-	say_ready(new);
+	int old, new;
+
+	begin_to_retire(&old, &new);
 	while (serves < 2)
 		ev_run(loop, EVRUN_ONCE);
 	ck_assert(is_closed(old) && ends[HELPER_REPLACED] == 1 && stats().replaced == 1 && stats().deaths == 0);
@@ -402,13 +407,9 @@ END_TEST
 /* Nobody is left then: another one is started at once, and serves. */
 START_TEST(dies_before_the_old_one_is_gone)
 {
-	retires = true;
-	open_helper(false, 3600);
-	int old = served();
-	helper_replace(helper);
-	int new = wait_process();
-	expect_beginning(new);
-	say_ready(new);
+	int old, new;
+
+	begin_to_retire(&old, &new);
 	close(new);
 	turn();
 	ck_assert(stats().deaths == 1 && serves == 1);
@@ -424,13 +425,9 @@ END_TEST
 /* A replacement while one retires: the newest one serves. */
 START_TEST(replaced_while_retiring)
 {
-	retires = true;
-	open_helper(false, 3600);
-	int old = served(), new[2];
-	helper_replace(helper);
-	new[0] = wait_process();
-	expect_beginning(new[0]);
-	say_ready(new[0]);
+	int old, new[2];
+
+	begin_to_retire(&old, &new[0]);
 	helper_replace(helper);
 	ck_assert(is_closed(new[0]) && serves == 1);
 	close(old);
