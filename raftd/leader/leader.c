@@ -255,6 +255,7 @@ leader_is_comparing(const struct leader *l)
 void
 leader_restored(struct leader *l)
 {
+	leader_catalog_restored(l->catalog);
 	if (!l->active)
 		return;
 	leader_sessions_stop(l->sessions);

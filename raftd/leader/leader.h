@@ -21,7 +21,10 @@ void leader_turn(struct leader *l);
 void leader_applied(struct raftd *d, const struct raft_entry *entries, uint32_t count);
 /* A restore is about to be committed, or is not any more: what the state says of members may be another word soon. */
 void leader_restoring(struct leader *l, bool soon);
-/* The state was replaced by a restored one: sessions get their full time, the catalog is compared with gossip (S50). */
+/*
+ * The state was replaced by a restored one, on each server: on the leader sessions get their full time, and the catalog is compared
+ * with gossip (S50).
+ */
 void leader_restored(struct leader *l);
 /* A session was renewed: its time starts again.  Sessions without TTL: nothing happens. */
 void leader_session_renewed(struct leader *l, struct span id);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
@@ -21,6 +22,7 @@
 
 #define WRITES_MAX 64			/* on their way at once */
 #define LOOKS_MAX WRITES_MAX
+#define SETTLED_MAX_S 5			/* that gossip has to be so, before nodes are critical that it does not know */
 
 struct write;
 
@@ -49,8 +51,10 @@ struct leader_catalog {
 	size_t cursor;			/* of the walk through the members */
 	struct look *look;		/* under way; or NULL */
 	struct strays *strays;
+	bool removing;			/* what strays_look() finds; else it becomes critical */
+	struct mono restored_at;	/* when the state was last */
 	struct refusals *refusals;
-	ev_timer whole, retry;
+	ev_timer whole, retry, restored;
 };
 
 struct write {				/* one on its way */
@@ -365,13 +369,59 @@ leader_catalog_is_behind(const struct leader_catalog *c)
 
 /* -- as a whole -- */
 
+/* Its check alone, and not if the node's name is another's when the log comes to it. */
 static void
-on_stray(void *ctx, const struct reconcile_node *n)
+write_restored(struct leader_catalog *c, const struct reconcile_node *n)
+{
+	struct catalog_register args = { .ID = n->id, .Node = n->name, .Datacenter = span_str(c->d->cluster.datacenter),
+	    .SkipNodeUpdate = true, .has_check = true };
+	char name[300];
+
+	member_entry_health(n->name, false, &args.Check);
+	args.Check.Output = span_str("Not a member of the pool: restored from an archive");
+	if (propose(c, n->name, n->id, OP_CATALOG_REGISTER, &args) == TV_OK)
+		log_info("triumvir", "node '%s' of the restored archive is no member, marking health critical",
+		    log_safe(n->name, name, sizeof(name)));
+}
+
+static void
+on_stray(void *ctx, const struct reconcile_node *n, bool critical)
 {
 	struct leader_catalog *c = ctx;
 
-	if (!is_changing(c, n->name, n->id))
-		(void)deregister(c, n, "reaped");	/* else at the next look */
+	if (is_changing(c, n->name, n->id))
+		return;				/* at the next look */
+	if (c->removing)
+		(void)deregister(c, n, "reaped");
+	else if (!critical)
+		write_restored(c, n);
+}
+
+/* Until gossip is settled, or a comparison as a whole has had its turn. */
+static void
+on_restored(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct leader_catalog *c = w->data;
+	struct mono interval = c->d->conf.reconcile_interval, settled = mono_min(interval, MONO_S(SETTLED_MAX_S));
+	bool over = mono_before(interval, mono_sub(clock_mono(), c->restored_at));
+
+	(void)revents;
+	if (!over && (!c->active || !gossip_settled(c->d->gossip, settled)))
+		return;
+	ev_timer_stop(loop, w);
+	if (!over) {
+		c->removing = false;
+		strays_look(c->strays, settled);
+	}
+}
+
+void
+leader_catalog_restored(struct leader_catalog *c)
+{
+	c->restored_at = clock_mono();
+	ev_timer_stop(c->d->loop, &c->restored);
+	ev_timer_set(&c->restored, 0.0, 1.0);
+	ev_timer_start(c->d->loop, &c->restored);
 }
 
 static void
@@ -384,8 +434,10 @@ on_whole(struct ev_loop *loop, ev_timer *w, int revents)
 	c->passes++;
 	gossip_mark_all(c->d->gossip);
 	leader_catalog_wake(c);
-	if (gossip_settled(c->d->gossip, c->d->conf.reconcile_interval))
-		strays_look(c->strays);
+	if (gossip_settled(c->d->gossip, c->d->conf.reconcile_interval)) {
+		c->removing = true;
+		strays_look(c->strays, c->d->conf.reconcile_interval);
+	}
 }
 
 static void
@@ -466,7 +518,8 @@ leader_catalog_new(struct raftd *d)
 	}
 	ev_timer_init(&c->whole, on_whole, 0.0, mono_seconds(d->conf.reconcile_interval));
 	ev_timer_init(&c->retry, on_retry, 0.0, 1.0);
-	c->whole.data = c->retry.data = c;
+	ev_timer_init(&c->restored, on_restored, 0.0, 1.0);
+	c->whole.data = c->retry.data = c->restored.data = c;
 	return c;
 }
 
@@ -476,6 +529,7 @@ leader_catalog_free(struct leader_catalog *c)
 	if (c == NULL)
 		return;
 	leader_catalog_stop(c);
+	ev_timer_stop(c->d->loop, &c->restored);
 	strays_free(c->strays);
 	refusals_free(c->refusals);
 	look_free(c->look);

@@ -15,6 +15,11 @@ struct leader_catalog *leader_catalog_new(struct raftd *d);
 void leader_catalog_free(struct leader_catalog *c);
 void leader_catalog_start(struct leader_catalog *c);
 void leader_catalog_stop(struct leader_catalog *c);
+/*
+ * The state was replaced by a restored one; on each server.  Where this one leads, or comes to lead soon, nodes that the archive has as
+ * members and gossip does not know become critical as soon as gossip is settled; they are removed by a later comparison.
+ */
+void leader_catalog_restored(struct leader_catalog *c);
 /* Gossip told something: look at what it marked. */
 void leader_catalog_wake(struct leader_catalog *c);
 void leader_catalog_turn(struct leader_catalog *c);

@@ -59,6 +59,16 @@ node_meta(struct member_pairs *p)
 }
 
 void
+member_entry_health(struct span node, bool alive, struct check *out)
+{
+	*out = (struct check){
+		.Node = node, .CheckID = span_str("serfHealth"), .Name = span_str("Serf Health Status"),
+		.Status = span_str(alive ? "passing" : "critical"),
+		.Output = span_str(alive ? "Agent alive and reachable" : "Agent not live or unreachable"),
+	};
+}
+
+void
 member_entry_make(const struct member *m, const char *dc, bool alive, const struct member_kept *kept,
     struct member_entry *out)
 {
@@ -72,11 +82,7 @@ member_entry_make(const struct member *m, const char *dc, bool alive, const stru
 		.NodeMeta = kept->meta.set ? kept->meta : as_map(&out->node_meta),
 		.SkipNodeUpdate = !alive || kept->whole, .has_check = true,
 	};
-	args->Check = (struct check){
-		.Node = m->name, .CheckID = span_str("serfHealth"), .Name = span_str("Serf Health Status"),
-		.Status = span_str(alive ? "passing" : "critical"),
-		.Output = span_str(alive ? "Agent alive and reachable" : "Agent not live or unreachable"),
-	};
+	member_entry_health(m->name, alive, &args->Check);
 	if (!alive || !is_server(m))
 		return;
 	service_meta(m, &out->service_meta);

@@ -30,6 +30,8 @@ struct member_kept {
 	struct span_map tagged, meta;	/* else: what its node is to have; not set: as each node has it */
 };
 
+/* serfHealth of the node of that name, which is borrowed. */
+void member_entry_health(struct span node, bool alive, struct check *out);
 /* m and kept: borrowed by *out. */
 void member_entry_make(const struct member *m, const char *dc, bool alive, const struct member_kept *kept,
     struct member_entry *out);

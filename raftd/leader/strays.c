@@ -12,15 +12,17 @@
 
 struct strays {
 	struct raftd *d;
-	void (*found)(void *ctx, const struct reconcile_node *n);
+	strays_found *found;
 	void *ctx;
 	bool looking, running;
+	struct mono settled;		/* of the look */
 	uint64_t round, asked;		/* of looks; that of the piece that was asked for */
 	char after[NAME_MAX_BYTES + 1];	/* the last node of the piece before; "" */
 	/* The piece: the thread's while running. */
 	char from[NAME_MAX_BYTES + 1];	/* behind this one */
 	struct arena arena;
 	struct reconcile_node nodes[STRAYS_PIECE];
+	bool critical[STRAYS_PIECE];
 	unsigned count;
 	enum tv_err err;
 };
@@ -30,7 +32,7 @@ on_node(void *ctx, struct span node, struct span id, struct span status)
 {
 	struct strays *s = ctx;
 
-	(void)status;
+	s->critical[s->count] = span_eqs(status, "critical");
 	s->nodes[s->count] = (struct reconcile_node){ .known = true, .member = true, .name = arena_copy(&s->arena, node),
 	    .id = id.len > 0 ? arena_copy(&s->arena, id) : span_str("") };
 	if (s->nodes[s->count].name.p == NULL || s->nodes[s->count].id.p == NULL) {
@@ -59,7 +61,7 @@ report(struct strays *s)
 
 	for (unsigned i = 0; i < s->count && v != NULL; i++)
 		if (reconcile_is_stray(v, &s->nodes[i]))
-			s->found(s->ctx, &s->nodes[i]);
+			s->found(s->ctx, &s->nodes[i], s->critical[i]);
 	reconcile_view_free(v);
 }
 
@@ -72,7 +74,7 @@ done(void *ctx)
 	if (!s->looking || s->asked != s->round)
 		return;
 	/* What could not be read is for the next look, too. */
-	s->looking = gossip_settled(s->d->gossip, s->d->conf.reconcile_interval) && s->err == TV_OK;
+	s->looking = gossip_settled(s->d->gossip, s->settled) && s->err == TV_OK;
 	if (!s->looking)
 		return;
 	s->looking = s->count == STRAYS_PIECE && span_copy(s->nodes[s->count - 1].name, s->after, sizeof(s->after));
@@ -94,9 +96,10 @@ strays_turn(struct strays *s)
 }
 
 void
-strays_look(struct strays *s)
+strays_look(struct strays *s, struct mono settled)
 {
 	s->round++;
+	s->settled = settled;
 	s->looking = true;
 	s->after[0] = '\0';
 	strays_turn(s);
@@ -109,7 +112,7 @@ strays_stop(struct strays *s)
 }
 
 struct strays *
-strays_new(struct raftd *d, void (*found)(void *ctx, const struct reconcile_node *n), void *ctx)
+strays_new(struct raftd *d, strays_found *found, void *ctx)
 {
 	struct strays *s = calloc(1, sizeof(*s));
 

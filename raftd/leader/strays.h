@@ -10,11 +10,14 @@
 
 struct strays;
 
-/* found is called on the loop for each one, which is borrowed.  NULL: no memory. */
-struct strays *strays_new(struct raftd *d, void (*found)(void *ctx, const struct reconcile_node *n), void *ctx);
+/* Called on the loop for each one, which is borrowed.  critical: its serfHealth is. */
+typedef void strays_found(void *ctx, const struct reconcile_node *n, bool critical);
+
+/* NULL: no memory. */
+struct strays *strays_new(struct raftd *d, strays_found *found, void *ctx);
 void strays_free(struct strays *s);
-/* Begins a look, from the first node on. */
-void strays_look(struct strays *s);
+/* Begins a look, from the first node on, which is given up when gossip is not settled for that time (gossip_settled()). */
+void strays_look(struct strays *s, struct mono settled);
 /* Ends it; found is not called any more. */
 void strays_stop(struct strays *s);
 /* Goes on with it, if it waits for that: it does so after each piece, of at most STRAYS_PIECE nodes. */

@@ -59,6 +59,11 @@ def same_everywhere(nodes):
         all_kv(n, "stale") == all_kv(nodes[0], "stale") for n in nodes[1:]), 60)
 
 
+def statuses(node, name):
+    """{check: status} of a node of the catalog."""
+    return {h["CheckID"]: h["Status"] for h in node.get("/v1/health/node/" + name).json()}
+
+
 def mark(node, value):
     node.kv_put("mark", value)
 
@@ -449,6 +454,32 @@ def test_sessions_get_their_time_again():
         wait_for("the restored session ends too", lambda: n.kv_get("held") is None)
 
 
+def test_nodes_of_the_archive_that_are_no_members():
+    """What an archive says passes, and gossip does not know, is critical at once, not when the whole catalog is compared."""
+    with Cluster(NET + ".20") as was, Cluster(NET + ".21") as c:
+        old = was.formed(was.servers(1, prefix="old", raftd=CALM))
+        was.client("lost", 4, old)
+        wait_for("its client passes", lambda: statuses(old, "lost") == {"serfHealth": "passing"})
+        old.put("/v1/catalog/register", {"Node": "outside", "Address": "10.0.0.9", "Check": {"CheckID": "up", "Name": "up", "Status": "passing"},
+                                         "Service": {"Service": "db"}}).ok()
+        old.put("/v1/catalog/register", {"Node": "lost", "Address": "127.0.0.4", "SkipNodeUpdate": True,
+                                         "Service": {"Service": "web"}}).ok()
+        archive = save(old)
+        servers = c.servers(3, raftd=dict(CALM, reconcile_interval="1h"))
+        leader = c.formed(servers)
+        client = c.client("here", 5, leader)
+        wait_for("a client that lives", lambda: statuses(leader, "here") == {"serfHealth": "passing"})
+        for _ in range(2):
+            assert leader.put("/v1/snapshot", archive).status == 200
+            for name in "lost", old.name:
+                wait_for("%s is critical" % name, lambda n=name: statuses(leader, n)["serfHealth"] == "critical")
+            assert leader.get("/v1/health/service/web?passing").json() == []
+            assert statuses(leader, "outside") == {"up": "passing"}, "it never was a member"
+            wait_for("who lives is back", lambda: all(statuses(leader, n.name) == {"serfHealth": "passing"} for n in servers + [client]))
+            output = {h["Output"] for h in leader.get("/v1/health/node/lost").json()}
+            assert output == {"Not a member of the pool: restored from an archive"}, output
+
+
 def test_one_at_a_time_and_a_client_that_leaves():
     with Cluster(NET + ".8") as c:
         servers = c.servers(3, raftd=CALM)
@@ -725,7 +756,8 @@ def test_memory_is_bounded():
 
 main(test_save_and_restore_anywhere, test_command, test_consul_verifies_our_archives, test_archive_of_another_datacenter,
      test_bad_archives, test_refused_before_it_is_sent, test_snapshot_under_load_is_of_one_index,
-     test_into_a_fresh_cluster, test_sessions_get_their_time_again, test_one_at_a_time_and_a_client_that_leaves,
+     test_into_a_fresh_cluster, test_sessions_get_their_time_again,
+     test_nodes_of_the_archive_that_are_no_members, test_one_at_a_time_and_a_client_that_leaves,
      test_leader_killed_on_the_way, test_follower_killed_or_away, test_follower_gets_a_snapshot_over_what_it_staged,
      test_leadership_moves_on_the_way,
      test_all_killed_on_the_way, test_restore_under_load, test_save_under_load, test_memory_is_bounded)
