@@ -233,6 +233,22 @@ check_helpers(struct status *s, const char *daemon)
 	}
 }
 
+/* Was the cluster recovered without this server?  Then what it knows of the others is of the time before. */
+static bool
+is_fenced(const struct status *s)
+{
+	return strtoull(json_text(section(s, "raft"), "fenced_by_generation"), NULL, 10) > 0;
+}
+
+/* What to do about a server that this one cannot be linked with. */
+static const char *
+remedy_of_trouble(const char *text)
+{
+	if (strstr(text, OTHER_KEY) != NULL)
+		return OTHER_KEY_REMEDY;
+	return strstr(text, ": it belongs to generation ") != NULL ? FENCED_REMEDY : "DIAGNOSTICS in raftd(8)";
+}
+
 /* This node's daemons. */
 static void
 check_node(struct status *s)
@@ -279,12 +295,11 @@ check_node(struct status *s)
 	check_helpers(s, "rpcd");
 	check_helpers(s, "raftd");
 	if (json_text(raft, "trouble")[0] != '\0')
-		say(s, BAD(strstr(json_text(raft, "trouble"), OTHER_KEY) != NULL ? OTHER_KEY_REMEDY :
-		    "DIAGNOSTICS in raftd(8)"), "%s", json_text(raft, "trouble"));
+		say(s, BAD(remedy_of_trouble(json_text(raft, "trouble"))), "%s", json_text(raft, "trouble"));
 	if (strcmp(json_text(raft, "state_lost"), "1") == 0)
 		say(s, BAD("DIAGNOSTICS in raftd(8)"),
 		    "the state here was damaged, and waits for the leader's snapshot");
-	if (strtoull(json_text(raft, "fenced_by_generation"), NULL, 10) > 0)
+	if (is_fenced(s))
 		say(s, BAD(FENCED_REMEDY),
 		    "the cluster was recovered without this server, as generation %s",
 		    json_text(raft, "fenced_by_generation"));
@@ -478,7 +493,9 @@ check_quorum(struct status *s)
 		add_name(&learners, n++, name);
 	}
 	end_names(&learners, n);
-	if (is_forming(s))
+	if (is_fenced(s))
+		say(s, UNKNOWN("See node"), "this server is in no cluster now");
+	else if (is_forming(s))
 		say(s, UNKNOWN("See leader"), "no server has a vote yet");
 	else if (healthy < voters / 2 + 1)
 		say(s, BAD("Start the others: clusterctl raft list-peers --stale"),
@@ -521,6 +538,10 @@ check_servers(struct status *s)
 	const json_t *list = json_object_get(s->health.value, "Servers"), *server;
 	size_t i;
 
+	if (is_fenced(s) && s->health.value != NULL) {
+		say(s, UNKNOWN("See node"), "this server is in no cluster now");
+		return;
+	}
 	json_array_foreach(list, i, server) {
 		const char *name = json_text(server, "Name"), *reason = json_text(server, "Reason");
 		char remedy[REMEDY_BYTES];
@@ -559,7 +580,7 @@ check_disks(struct status *s)
 	if (s->health.value == NULL)
 		say_not_told(s);
 	else if (s->said == 0 && raft_leader(s->health.value) == NULL)
-		say(s, UNKNOWN("See leader"), "without a leader each server knows its own only");
+		say(s, UNKNOWN(is_fenced(s) ? "See node" : "See leader"), "without a leader each server knows its own only");
 	else if (s->said == 0 && raft != NULL)
 		say(s, WELL, "none is full, %.1f GB free here", strtod(json_text(raft, "disk_free"), NULL) / 1e9);
 	else if (s->said == 0)
@@ -619,6 +640,8 @@ check_members(struct status *s)
 			if (wan && strcmp(json_text(json_object_get(m, "Tags"), "dc"), dc) == 0)
 				continue;
 			count[status >= 0 && status <= MEMBER_FAILED ? status : 0]++;
+			if (status == MEMBER_ALIVE && json_text(json_object_get(m, "Tags"), "fenced")[0] != '\0')
+				say(s, BAD(FENCED_REMEDY), "%s: the cluster was recovered without it", json_text(m, "Name"));
 			if (status == MEMBER_FAILED && !is_bad_server(s, m))
 				say(s, BAD(remedy_of("gossip reports", json_text(m, "Name"), true, remedy)),
 				    "%s: failed", json_text(m, "Name"));

@@ -395,6 +395,31 @@ def test_wrong_server_key():
             holds(n, {ROOT: {}, NOBODY: {}})
 
 
+def test_fenced():
+    """A server that comes back after the others went on without it: it says so, they name it; then its raftd folder goes."""
+    with Cluster("127.160.17") as c:
+        n1, n2 = servers = c.servers(2, raftd=CALM)
+        c.formed(servers)
+        n2.kill()
+        wait_for("no leader", lambda: "leader" in ask(n1, ROOT, None)[0])
+        p = run(n1, ROOT, "raft", "recover", "--yes")
+        assert p.returncode == 0, p
+        n2.start()
+        folder = "move the folder raftd of its data_dir away"
+        fenced = ("not well", "the cluster was recovered without this server, as generation 2", folder)
+        see = ("unknown", "", "See node")
+        row = {"node": fenced, "leader": ("not well", "fenced: an operator has recovered this cluster without this server", folder),
+               "quorum": see, "servers": see, "disks": see, "members": ("not well", "n2: the cluster was recovered without it", folder)}
+        holds(n2, {who: row for who in (ROOT, TOKEN, NOBODY)})
+        row = {"members": row["members"], "node": ("not well", "n2 (127.160.17.2:8300): it belongs to generation 1", folder)}
+        holds(n1, {who: row for who in (ROOT, TOKEN, NOBODY)})
+        n2.stop("raftd")
+        shutil.move(os.path.join(n2.data, "raftd"), os.path.join(c.dir, "away"))
+        n2.start("raftd")
+        for n in servers:
+            holds(n, {ROOT: {}, NOBODY: {}})
+
+
 def test_copies():
     """Machines made of one image, at the first start: both are named, and the copies' data goes."""
     with Cluster("127.160.7") as c:
@@ -418,4 +443,5 @@ def test_copies():
 
 main(test_forming, test_before_bootstrap, test_never_joined, test_no_quorum, test_nobody_judges, test_secondary_without_tokens,
      test_failed, test_stranger, test_maintenance, test_full_disk, test_clock,
-     test_helper, test_blocked, test_wrong_datacenter, test_wrong_server_key, test_copies)
+     test_helper, test_blocked, test_wrong_datacenter, test_wrong_server_key, test_fenced,
+     test_copies)
