@@ -580,7 +580,8 @@ check_disks(struct status *s)
 	if (s->health.value == NULL)
 		say_not_told(s);
 	else if (s->said == 0 && raft_leader(s->health.value) == NULL)
-		say(s, UNKNOWN(is_fenced(s) ? "See node" : "See leader"), "without a leader each server knows its own only");
+		say(s, UNKNOWN(is_fenced(s) ? "See node" : "See leader"),
+		    "without a leader each server knows its own only");
 	else if (s->said == 0 && raft != NULL)
 		say(s, WELL, "none is full, %.1f GB free here", strtod(json_text(raft, "disk_free"), NULL) / 1e9);
 	else if (s->said == 0)
@@ -641,7 +642,8 @@ check_members(struct status *s)
 				continue;
 			count[status >= 0 && status <= MEMBER_FAILED ? status : 0]++;
 			if (status == MEMBER_ALIVE && json_text(json_object_get(m, "Tags"), "fenced")[0] != '\0')
-				say(s, BAD(FENCED_REMEDY), "%s: the cluster was recovered without it", json_text(m, "Name"));
+				say(s, BAD(FENCED_REMEDY), "%s: the cluster was recovered without it",
+				    json_text(m, "Name"));
 			if (status == MEMBER_FAILED && !is_bad_server(s, m))
 				say(s, BAD(remedy_of("gossip reports", json_text(m, "Name"), true, remedy)),
 				    "%s: failed", json_text(m, "Name"));
