@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "common/base/log_repeats.h"
 #include "common/net/source.h"
@@ -205,19 +206,11 @@ retry_joined(struct retry *r, const struct swim_join *result)
 
 /* -- names and files -- */
 
-static uint64_t
-hash(struct span text, uint64_t h)
-{
-	for (size_t i = 0; i < text.len; i++)
-		h = (h ^ text.p[i]) * UINT64_C(1099511628211);
-	return h;
-}
-
 /* One line for each reason in a while; meanwhile they are counted. */
 static void
 warn_of(struct retry *r, const struct wanted *w, const struct resolver_answer *a)
 {
-	uint64_t key = hash(a->why, hash(w->text, UINT64_C(14695981039346656037)));
+	uint64_t key = fnv1a(fnv1a(FNV1A_START, w->text), a->why);
 	struct mono now = clock_mono();
 	char before[64] = "", going[96] = "";
 

@@ -5,24 +5,16 @@
  */
 #include <string.h>
 
+#include "common/base/fnv.h"
 #include "raftd/core/raft_int.h"
 
 #define CONFIG_VERSION 1
 
-static uint64_t
-fnv1a(uint64_t hash, const char *text)
-{
-	for (; *text != '\0'; text++)
-		hash = (hash ^ (uint8_t)*text) * 0x100000001b3u;
-	return hash;
-}
-
 raft_id
 raft_id_of(const char *uuid, const char *store_id)
 {
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash = fnv1a(fnv1a(fnv1a(FNV1A_START, span_str(uuid)), span_str("/")), span_str(store_id));
 
-	hash = fnv1a(fnv1a(fnv1a(hash, uuid), "/"), store_id);
 	return hash != 0 ? hash : 1;
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "common/base/log_repeats.h"
 #include "raftd/engine/engine.h"
@@ -19,13 +20,9 @@ struct refusals {
 static uint64_t
 key_of(const struct member *m, const struct reconcile_decision *dec)
 {
-	uint64_t h = 14695981039346656037u + (unsigned)dec->why;
-	struct span parts[] = { m->name, span_of(m->addr, m->addr_len), dec->other.name };
+	uint64_t h = fnv1a(FNV1A_START + (unsigned)dec->why, m->name);
 
-	for (unsigned p = 0; p < sizeof(parts) / sizeof(parts[0]); p++)
-		for (size_t i = 0; i < parts[p].len; i++)
-			h = (h ^ parts[p].p[i]) * 1099511628211u;
-	return h;
+	return fnv1a(fnv1a(h, span_of(m->addr, m->addr_len)), dec->other.name);
 }
 
 /* "10.0.0.9", or "?" of one that gossip does not tell of: the leader itself, while its gossipd is away. */

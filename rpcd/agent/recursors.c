@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "common/base/log_repeats.h"
 #include "common/conf/target.h"
@@ -127,19 +128,11 @@ log_addrs(const struct entry *e)
 	buf_done(&list);
 }
 
-static uint64_t
-hash(const char *text, uint64_t h)
-{
-	for (; *text != '\0'; text++)
-		h = (h ^ (uint8_t)*text) * UINT64_C(1099511628211);
-	return h;
-}
-
 /* One line for each reason in a while; meanwhile they are counted. */
 static void
 warn_of(struct recursors *r, const struct entry *e, const char *why, bool failed)
 {
-	uint64_t key = hash(why, hash(e->text, UINT64_C(14695981039346656037)));
+	uint64_t key = fnv1a(fnv1a(FNV1A_START, span_str(e->text)), span_str(why));
 	struct mono now = clock_mono();
 	char before[64] = "", going[96] = "";
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "rpcd/check/checker.h"
@@ -142,20 +143,10 @@ on_due(struct ev_loop *loop, ev_timer *w, int events)
 
 /* -- what -- */
 
-static uint64_t
-hash(struct span s)
-{
-	uint64_t h = 0xcbf29ce484222325;
-
-	for (size_t i = 0; i < s.len; i++)
-		h = (h ^ s.p[i]) * 0x100000001b3;
-	return h;
-}
-
 static void
 report(struct task *c, enum health status, struct span output)
 {
-	uint64_t h = hash(output);
+	uint64_t h = fnv1a(FNV1A_START, output);
 
 	if (c->reported && c->status == status && c->output_hash == h)
 		return;

@@ -1,5 +1,6 @@
 /* Answers, see answer.h.  Source: dns, sections 2 to 17. */
 
+#include "common/base/fnv.h"
 #include "rpcd/dns/answer.h"
 
 #define HOST_RECORDS_MAX 5		/* taken from what a host name leads to, without EDNS */
@@ -536,10 +537,8 @@ met_begin(struct work *w, struct met *m, unsigned count)
 static bool
 met_first(struct work *w, struct met *m, struct span key)
 {
-	uint64_t h = w->asker->seed | 1;
+	uint64_t h = fnv1a(w->asker->seed | 1, key);
 
-	for (size_t i = 0; i < key.len; i++)
-		h = (h ^ key.p[i]) * 0x100000001b3u;
 	/* The last bytes, where addresses differ, have reached few of its bits. */
 	h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u;
 	unsigned at = (unsigned)(h >> 32) & m->mask;

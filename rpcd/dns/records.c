@@ -3,6 +3,7 @@
  * but the question's may point to any name before it of the same case; the target of an SRV is written in full, and
  * later names may point into it.
  */
+#include "common/base/fnv.h"
 #include "rpcd/dns/records.h"
 
 #define POINTER_MAX 0x3fff
@@ -42,16 +43,6 @@ struct writer {
 	unsigned used;
 };
 
-static uint32_t
-hash_of(const uint8_t *p, size_t n)
-{
-	uint32_t h = 2166136261u;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ p[i]) * 16777619u;
-	return h;
-}
-
 static void
 put(struct writer *w, const void *p, size_t n)
 {
@@ -78,7 +69,7 @@ static uint16_t
 find(struct writer *w, struct span name, size_t at)
 {
 	struct dns_names *t = w->names;
-	uint32_t i = hash_of(name.p, name.len) % DNS_NAME_SLOTS;
+	uint32_t i = (uint32_t)fnv1a(FNV1A_START, name) % DNS_NAME_SLOTS;
 
 	for (; t->slots[i].life == t->life; i = (i + 1) % DNS_NAME_SLOTS)
 		if (span_eq(t->slots[i].name, name))
@@ -182,30 +173,6 @@ dns_reply_write(const struct dns_reply *r, const struct dns_query *q, bool compr
 
 /* -- what fits -- */
 
-static bool
-same_name(struct span a, struct span b)
-{
-	if (a.len != b.len)
-		return false;
-	for (size_t i = 0; i < a.len; i++) {
-		uint8_t x = a.p[i], y = b.p[i];
-
-		if ((x >= 'A' && x <= 'Z' ? x + 32 : x) != (y >= 'A' && y <= 'Z' ? y + 32 : y))
-			return false;
-	}
-	return true;
-}
-
-static uint32_t
-hash_nocase(struct span name)
-{
-	uint32_t h = 2166136261u;
-
-	for (size_t i = 0; i < name.len; i++)
-		h = (h ^ (name.p[i] >= 'A' && name.p[i] <= 'Z' ? name.p[i] + 32u : name.p[i])) * 16777619u;
-	return h;
-}
-
 /* The first address record of each name in additional, with a mark for those that are in already. */
 struct known {
 	const struct dns_record **slots;
@@ -229,11 +196,11 @@ know(struct dns_reply *r, struct known *k)
 		return false;
 	for (unsigned i = 0; i < r->additional.n; i++) {
 		const struct dns_record *rr = &r->additional.v[i];
-		unsigned at = hash_nocase(rr->owner) & k->mask;
+		unsigned at = (unsigned)fnv1a_nocase(FNV1A_START, rr->owner) & k->mask;
 
 		if (rr->type != DNS_A && rr->type != DNS_AAAA && rr->type != DNS_CNAME)
 			continue;
-		while (k->slots[at] != NULL && !same_name(k->slots[at]->owner, rr->owner))
+		while (k->slots[at] != NULL && !span_eq_nocase(k->slots[at]->owner, rr->owner))
 			at = (at + 1) & k->mask;
 		if (k->slots[at] == NULL)
 			k->slots[at] = rr;
@@ -253,9 +220,9 @@ resync(struct dns_reply *r, struct known *k, struct dns_section *to)
 		if (r->answer.v[i].type != DNS_SRV)
 			continue;
 		for (;;) {
-			unsigned at = hash_nocase(name) & k->mask;
+			unsigned at = (unsigned)fnv1a_nocase(FNV1A_START, name) & k->mask;
 
-			while (k->slots[at] != NULL && !same_name(k->slots[at]->owner, name))
+			while (k->slots[at] != NULL && !span_eq_nocase(k->slots[at]->owner, name))
 				at = (at + 1) & k->mask;
 			if (k->slots[at] == NULL || k->taken[at] == k->round)
 				break;
