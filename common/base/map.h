@@ -5,7 +5,7 @@
  * The hash is of 64 bits, all of which are compared before the caller compares keys.  Where others choose the keys it
  * must be keyed: map_hash() under a key that was drawn at random, or keyed_hash() (common/net/source.h).
  *
- * must be keyed: map_hash() under a key drawn at random, or keyed_hash() (common/net/source.h).
+ * It grows in steps: buckets are doubled when there are more entries than buckets, and old ones are emptied a few at
  * a time as entries are added, so that no call takes long however large the map is.  One thread at a time.
  */
 #ifndef TV_COMMON_BASE_MAP_H

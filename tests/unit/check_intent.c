@@ -60,7 +60,7 @@ START_TEST(newest_intent_of_a_name_counts)
 	ck_assert(!intents_note(&t, 1, span_str("a"), INTENT_LEAVE, 4, MONO_S(2)));
 	ck_assert(intents_note(&t, 1, span_str("a"), INTENT_LEAVE, 6, MONO_S(2)));
 	ck_assert(intents_note(&t, 1, span_str("b"), INTENT_JOIN, 1, MONO_S(2)));	/* same hash, other name */
-	ck_assert_uint_eq(t.count, 2);
+	ck_assert_uint_eq(t.by_name.count, 2);
 	ck_assert(intents_take(&t, 1, span_str("a"), &kind, &ltime));
 	ck_assert_int_eq(kind, INTENT_LEAVE);
 	ck_assert_uint_eq(ltime, 6);
@@ -91,10 +91,10 @@ START_TEST(old_intents_are_forgotten)
 	ck_assert(intents_note(&t, 2, span_str("b"), INTENT_JOIN, 1, MONO_S(20)));
 	ck_assert(intents_note(&t, 3, span_str("c"), INTENT_JOIN, 1, MONO_S(30)));
 	intents_expire(&t, MONO_S(20), MONO_S(20));
-	ck_assert_uint_eq(t.count, 2);
+	ck_assert_uint_eq(t.by_name.count, 2);
 	ck_assert_ptr_null(intents_find(&t, 1, span_str("a")));
 	intents_expire(&t, MONO_S(31), MONO_S(31));
-	ck_assert_uint_eq(t.count, 0);
+	ck_assert_uint_eq(t.by_name.count, 0);
 	intents_done(&t);
 }
 END_TEST

@@ -36,94 +36,49 @@ lamport_take(struct lamport *c)
 	return now;
 }
 
-#define CHAINS_MIN 64
+static void
+drop_intent(struct intents *t, struct intent *i)
+{
+	map_remove(&t->by_name, &i->node);
+	t->pruned -= i->kind == INTENT_PRUNE;
+	free(i);
+}
 
 void
 intents_done(struct intents *t)
 {
-	for (uint32_t c = 0; c < t->chain_count; c++) {
-		while (t->chains[c] != NULL) {
-			struct intent *i = t->chains[c];
+	struct map_node *tmp;
+	struct intent *i;
 
-			t->chains[c] = i->next;
-			free(i);
-		}
-	}
-	free(t->chains);
-	t->chains = NULL;
-	t->chain_count = t->count = t->pruned = 0;
-}
-
-/* Where the intent of a name hangs; NULL, or *place is NULL, when there is none. */
-static struct intent **
-place_of(const struct intents *t, uint64_t hash, struct span name)
-{
-	struct intent **at;
-
-	if (t->chain_count == 0)
-		return NULL;
-	at = &t->chains[hash & (t->chain_count - 1)];
-	while (*at != NULL && ((*at)->hash != hash || !span_eq(span_of((*at)->name, (*at)->name_len), name)))
-		at = &(*at)->next;
-	return at;
+	MAP_FOREACH(i, &t->by_name, node, tmp)
+		drop_intent(t, i);
+	map_done(&t->by_name);
 }
 
 struct intent *
 intents_find(const struct intents *t, uint64_t hash, struct span name)
 {
-	struct intent **at = place_of(t, hash, name);
+	struct intent *i;
 
-	return at != NULL ? *at : NULL;
-}
-
-static void
-hang(struct intents *t, struct intent *i)
-{
-	struct intent **at = &t->chains[i->hash & (t->chain_count - 1)];
-
-	i->next = *at;
-	*at = i;
-	t->count++;
-}
-
-/* Makes chains, or doubles them when they get longer than one on average.  False without memory for any. */
-static bool
-grow(struct intents *t)
-{
-	struct intents fresh = { .chain_count = t->chain_count > 0 ? t->chain_count * 2 : CHAINS_MIN };
-
-	if (t->count < t->chain_count)
-		return true;
-	fresh.chains = calloc(fresh.chain_count, sizeof(struct intent *));
-	if (fresh.chains == NULL)
-		return t->chain_count > 0;
-	for (uint32_t c = 0; c < t->chain_count; c++) {
-		while (t->chains[c] != NULL) {
-			struct intent *i = t->chains[c];
-
-			t->chains[c] = i->next;
-			hang(&fresh, i);
-		}
-	}
-	free(t->chains);
-	t->chains = fresh.chains;
-	t->chain_count = fresh.chain_count;
-	return true;
+	MAP_FOREACH_HASH(i, &t->by_name, hash, node)
+		if (span_eq(span_of(i->name, i->name_len), name))
+			return i;
+	return NULL;
 }
 
 /* NULL: full, or no memory. */
 static struct intent *
-add(struct intents *t, uint64_t hash, struct span name)
+intent_new(struct intents *t, uint64_t hash, struct span name)
 {
-	struct intent *i;
+	struct intent *i = t->by_name.count >= t->count_max ? NULL : malloc(sizeof(*i) + name.len);
 
-	if (t->count >= t->count_max || !grow(t) || (i = malloc(sizeof(*i) + name.len)) == NULL) {
+	if (i == NULL) {
 		t->refused++;
 		return NULL;
 	}
-	*i = (struct intent){ .hash = hash, .name_len = (uint8_t)name.len };
+	*i = (struct intent){ .name_len = (uint8_t)name.len };
 	memcpy(i->name, name.p, name.len);
-	hang(t, i);
+	map_add(&t->by_name, &i->node, hash);
 	return i;
 }
 
@@ -134,7 +89,7 @@ intents_note(struct intents *t, uint64_t hash, struct span name, enum intent_kin
 
 	if (i != NULL && ltime <= i->ltime)
 		return false;
-	if (i == NULL && (i = add(t, hash, name)) == NULL)
+	if (i == NULL && (i = intent_new(t, hash, name)) == NULL)
 		return false;
 	t->pruned += (kind == INTENT_PRUNE) - (i->kind == INTENT_PRUNE);
 	i->heard_at = now;
@@ -143,45 +98,28 @@ intents_note(struct intents *t, uint64_t hash, struct span name, enum intent_kin
 	return true;
 }
 
-static void
-drop(struct intents *t, struct intent **at)
-{
-	struct intent *i = *at;
-
-	*at = i->next;
-	t->pruned -= i->kind == INTENT_PRUNE;
-	t->count--;
-	free(i);
-}
-
 bool
 intents_take(struct intents *t, uint64_t hash, struct span name, enum intent_kind *kind, uint64_t *ltime)
 {
-	struct intent **at = place_of(t, hash, name);
+	struct intent *i = intents_find(t, hash, name);
 
-	if (at == NULL || *at == NULL)
+	if (i == NULL)
 		return false;
-	*kind = (*at)->kind;
-	*ltime = (*at)->ltime;
-	drop(t, at);
+	*kind = i->kind;
+	*ltime = i->ltime;
+	drop_intent(t, i);
 	return true;
 }
 
 void
 intents_expire(struct intents *t, struct mono before, struct mono pruned_before)
 {
-	for (uint32_t c = 0; c < t->chain_count; c++) {
-		struct intent **at = &t->chains[c];
+	struct map_node *tmp;
+	struct intent *i;
 
-		while (*at != NULL) {
-			if (mono_before((*at)->heard_at, (*at)->kind == INTENT_PRUNE ? pruned_before : before))
-				drop(t, at);
-			else
-				at = &(*at)->next;
-		}
-	}
-	if (t->count == 0)
-		intents_done(t);	/* a burst must not stay allocated */
+	MAP_FOREACH(i, &t->by_name, node, tmp)
+		if (mono_before(i->heard_at, i->kind == INTENT_PRUNE ? pruned_before : before))
+			drop_intent(t, i);
 }
 
 /* Stored names are 1..255 bytes without control characters; see name_ok() in member.c. */

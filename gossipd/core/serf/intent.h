@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "common/base/map.h"
 #include "common/base/mono.h"
 #include "common/base/rd.h"
 
@@ -30,20 +31,18 @@ enum intent_kind {
 };
 
 struct intent {
-	struct intent *next;
+	struct map_node node;		/* by the keyed hash of the name */
 	struct mono heard_at;
 	uint64_t ltime;
-	uint64_t hash;			/* keyed hash of the name */
 	enum intent_kind kind;
 	uint8_t name_len;
 	char name[];
 };
 
 struct intents {
-	struct intent **chains;		/* by hash; chain_count is 0 or a power of 2 */
-	uint32_t chain_count;
-	uint32_t count, count_max;
-	uint32_t pruned;		/* of the count: kind INTENT_PRUNE */
+	struct map by_name;
+	uint32_t count_max;
+	uint32_t pruned;		/* of all: kind INTENT_PRUNE */
 	uint64_t refused;		/* were new, but there was no room */
 };
 
