@@ -7,11 +7,14 @@
  * sets as the operations name, whatever the number of tables.  Firing costs one step per waiter that is woken.
  */
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include <sodium.h>
 
+#include "common/base/map.h"
 #include "raftd/fsm/fsm_int.h"
 
+/* A circle: a waiter leaves its list without knowing which it is, and a whole list is moved at once. */
 struct link {
 	struct link *next, *prev;
 };
@@ -24,33 +27,31 @@ struct fsm_watch {
 };
 
 struct group {
-	struct group *chain;		/* of the bucket */
-	struct group *pending_next;
+	struct map_node node;
+	SLIST_ENTRY(group) pending_link;
 	bool pending;
 	uint8_t kind;
 	uint32_t len;
-	uint64_t hash;
 	struct link waiters;
 	uint8_t what[];
 };
 
 /* A set of tables, 1 << enum fsm_index each, that somebody has waited for. */
 struct table_set {
-	struct table_set *next;
+	SLIST_ENTRY(table_set) link;
 	uint64_t tables;
 	struct link waiters;
 };
 
 struct watches {
-	struct group **buckets;		/* owned; count is a power of two */
-	uint32_t bucket_count, group_count;
+	struct map groups;		/* owned */
 	unsigned count;			/* watches */
 	uint64_t seed;
 	uint32_t *prefix_len;		/* owned: groups of WK_PREFIX by length of the prefix */
 	uint32_t prefix_len_cap;
-	struct table_set *sets;		/* owned */
+	SLIST_HEAD(, table_set) sets;	/* owned */
 	uint64_t touched_tables;
-	struct group *pending;		/* touched since the last fire */
+	SLIST_HEAD(, group) pending;	/* touched since the last fire */
 	struct link firing;
 };
 
@@ -120,43 +121,22 @@ hash_all(const struct watches *w, enum watch_kind kind, struct span s)
 static struct group *
 group_find(const struct watches *w, enum watch_kind kind, struct span what, uint64_t hash)
 {
-	struct group *g = w->buckets[hash & (w->bucket_count - 1)];
+	struct group *g;
 
-	while (g != NULL && !(g->hash == hash && g->kind == kind && span_eq(span_of(g->what, g->len), what)))
-		g = g->chain;
-	return g;
+	MAP_FOREACH_HASH(g, &w->groups, hash, node)
+		if (g->kind == kind && span_eq(span_of(g->what, g->len), what))
+			return g;
+	return NULL;
 }
 
+/* Out of the map; its waiters are elsewhere by now. */
 static void
-group_unchain(struct watches *w, struct group *g)
+group_free(struct watches *w, struct group *g)
 {
-	struct group **at = &w->buckets[g->hash & (w->bucket_count - 1)];
-
-	while (*at != g)
-		at = &(*at)->chain;
-	*at = g->chain;
-	w->group_count--;
+	map_remove(&w->groups, &g->node);
 	if (g->kind == WK_PREFIX)
 		w->prefix_len[g->len]--;
-}
-
-static void
-rehash(struct watches *w)
-{
-	uint32_t n = w->bucket_count * 2;
-	struct group **fresh = calloc(n, sizeof(*fresh));
-
-	if (fresh == NULL)
-		return;			/* longer chains, nothing worse */
-	for (uint32_t i = 0; i < w->bucket_count; i++)
-		for (struct group *g = w->buckets[i], *next; g != NULL; g = next) {
-			next = g->chain;
-			g->chain = fresh[g->hash & (n - 1)];
-			fresh[g->hash & (n - 1)] = g;
-		}
-	free(w->buckets);
-	w->buckets = fresh;
-	w->bucket_count = n;
+	free(g);
 }
 
 static bool
@@ -182,7 +162,7 @@ static struct group *
 group_get(struct watches *w, enum watch_kind kind, struct span what)
 {
 	uint64_t hash = hash_all(w, kind, what);
-	struct group *g = group_find(w, kind, what, hash), **at;
+	struct group *g = group_find(w, kind, what, hash);
 
 	if (g != NULL)
 		return g;
@@ -191,18 +171,12 @@ group_get(struct watches *w, enum watch_kind kind, struct span what)
 	g = calloc(1, sizeof(*g) + what.len);
 	if (g == NULL)
 		return NULL;
-	if (w->group_count >= w->bucket_count)
-		rehash(w);
 	g->kind = (uint8_t)kind;
 	g->len = (uint32_t)what.len;
-	g->hash = hash;
 	if (what.len > 0)
 		memcpy(g->what, what.p, what.len);
 	link_init(&g->waiters);
-	at = &w->buckets[hash & (w->bucket_count - 1)];
-	g->chain = *at;
-	*at = g;
-	w->group_count++;
+	map_add(&w->groups, &g->node, hash);
 	if (kind == WK_PREFIX)
 		w->prefix_len[g->len]++;
 	return g;
@@ -217,12 +191,6 @@ watches_new(void)
 
 	if (w == NULL)
 		return NULL;
-	w->bucket_count = 256;
-	w->buckets = calloc(w->bucket_count, sizeof(struct group *));
-	if (w->buckets == NULL) {
-		free(w);
-		return NULL;
-	}
 	randombytes_buf(&w->seed, sizeof(w->seed));
 	link_init(&w->firing);
 	return w;
@@ -242,21 +210,23 @@ free_list(struct link *l)
 void
 watches_free(struct watches *w)
 {
+	struct map_node *tmp;
+	struct table_set *s;
+	struct group *g;
+
 	if (w == NULL)
 		return;
-	for (uint32_t i = 0; i < w->bucket_count; i++)
-		for (struct group *g = w->buckets[i], *next; g != NULL; g = next) {
-			next = g->chain;
-			free_list(&g->waiters);
-			free(g);
-		}
-	for (struct table_set *s = w->sets, *next; s != NULL; s = next) {
-		next = s->next;
+	MAP_FOREACH(g, &w->groups, node, tmp) {
+		free_list(&g->waiters);
+		free(g);
+	}
+	while ((s = SLIST_FIRST(&w->sets)) != NULL) {
+		SLIST_REMOVE_HEAD(&w->sets, link);
 		free_list(&s->waiters);
 		free(s);
 	}
 	free_list(&w->firing);
-	free(w->buckets);
+	map_done(&w->groups);
 	free(w->prefix_len);
 	free(w);
 }
@@ -271,16 +241,18 @@ watches_count(const struct watches *w)
 static struct link *
 set_get(struct watches *w, uint64_t tables)
 {
-	struct table_set *s = w->sets;
+	struct table_set *s;
 
-	while (s != NULL && s->tables != tables)
-		s = s->next;
-	if (s == NULL && (s = malloc(sizeof(*s))) != NULL) {
-		*s = (struct table_set){ .next = w->sets, .tables = tables };
-		link_init(&s->waiters);
-		w->sets = s;
-	}
-	return s == NULL ? NULL : &s->waiters;
+	SLIST_FOREACH(s, &w->sets, link)
+		if (s->tables == tables)
+			return &s->waiters;
+	s = malloc(sizeof(*s));
+	if (s == NULL)
+		return NULL;
+	s->tables = tables;
+	link_init(&s->waiters);
+	SLIST_INSERT_HEAD(&w->sets, s, link);
+	return &s->waiters;
 }
 
 struct fsm_watch *
@@ -319,10 +291,8 @@ watches_remove(struct watches *w, struct fsm_watch *x)
 	link_drop(&x->link);
 	free(x);
 	w->count--;
-	if (g != NULL && g->waiters.next == &g->waiters && !g->pending) {
-		group_unchain(w, g);
-		free(g);
-	}
+	if (g != NULL && g->waiters.next == &g->waiters && !g->pending)
+		group_free(w, g);
 }
 
 /* -- touching and firing -- */
@@ -333,8 +303,7 @@ group_pend(struct watches *w, struct group *g)
 	if (g == NULL || g->pending)
 		return;
 	g->pending = true;
-	g->pending_next = w->pending;
-	w->pending = g;
+	SLIST_INSERT_HEAD(&w->pending, g, pending_link);
 }
 
 void
@@ -342,7 +311,7 @@ watches_touch_key(struct watches *w, struct span key)
 {
 	uint64_t h = w->seed;
 
-	if (w->group_count == 0)
+	if (w->groups.count == 0)
 		return;
 	for (size_t i = 0;; i++) {
 		if (i < w->prefix_len_cap && w->prefix_len[i] > 0)
@@ -363,16 +332,18 @@ watches_touch_tables(struct watches *w, uint64_t tables)
 void
 watches_touch_service(struct watches *w, struct span lower_name)
 {
-	if (w->group_count > 0)
+	if (w->groups.count > 0)
 		group_pend(w, group_find(w, WK_SERVICE, lower_name, hash_all(w, WK_SERVICE, lower_name)));
 }
 
 void
 watches_touch_all(struct watches *w)
 {
-	for (uint32_t i = 0; i < w->bucket_count; i++)
-		for (struct group *g = w->buckets[i]; g != NULL; g = g->chain)
-			group_pend(w, g);
+	struct map_node *tmp;
+	struct group *g;
+
+	MAP_FOREACH(g, &w->groups, node, tmp)
+		group_pend(w, g);
 	w->touched_tables = UINT64_MAX;
 }
 
@@ -380,17 +351,17 @@ watches_touch_all(struct watches *w)
 static void
 collect(struct watches *w)
 {
+	struct table_set *s;
 	struct group *g;
 
-	while ((g = w->pending) != NULL) {
-		w->pending = g->pending_next;
-		group_unchain(w, g);
+	while ((g = SLIST_FIRST(&w->pending)) != NULL) {
+		SLIST_REMOVE_HEAD(&w->pending, pending_link);
 		for (struct link *l = g->waiters.next; l != &g->waiters; l = l->next)
 			((struct fsm_watch *)l)->group = NULL;
 		link_splice(&w->firing, &g->waiters);
-		free(g);
+		group_free(w, g);
 	}
-	for (struct table_set *s = w->sets; s != NULL && w->touched_tables != 0; s = s->next)
+	SLIST_FOREACH(s, &w->sets, link)
 		if ((s->tables & w->touched_tables) != 0)
 			link_splice(&w->firing, &s->waiters);
 	w->touched_tables = 0;

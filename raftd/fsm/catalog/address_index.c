@@ -8,28 +8,25 @@
 
 #include <sodium.h>
 
+#include "common/base/map.h"
 #include "raftd/fsm/catalog/address_index.h"
 
-#define BUCKETS_FIRST 1024u
 #define MALLOC_BYTES 16			/* that an allocation takes beside what was asked for, about */
 
 struct entry {
-	struct entry *next;		/* of its bucket */
+	struct map_node by_key;
 	struct entry *left, *right;	/* in the treap; its parent has a higher hash */
-	uint64_t hash;
 	uint8_t address[ADDRESS_BYTES];
 	uint32_t key_len, name_len;
 	uint8_t bytes[];		/* the key and the name */
 };
 
 struct address_index {
-	struct entry **buckets, *root;
-	size_t bucket_count;		/* a power of two */
-	size_t count, bytes, bytes_max;
-	uint8_t hash_key[crypto_shorthash_KEYBYTES];
+	struct map by_key;
+	struct entry *root;
+	size_t bytes, bytes_max;	/* bytes: of the entries */
+	uint8_t hash_key[MAP_KEY_BYTES];
 };
-
-_Static_assert(crypto_shorthash_BYTES == sizeof(uint64_t), "a hash is a number");
 
 static struct span
 key_of(const struct entry *e)
@@ -50,14 +47,7 @@ address_index_new(size_t bytes_max)
 
 	if (x == NULL)
 		return NULL;
-	x->buckets = calloc(BUCKETS_FIRST, sizeof(struct entry *));
-	if (x->buckets == NULL) {
-		free(x);
-		return NULL;
-	}
 	x->bytes_max = bytes_max;
-	x->bucket_count = BUCKETS_FIRST;
-	x->bytes = BUCKETS_FIRST * sizeof(struct entry *);
 	randombytes_buf(x->hash_key, sizeof(x->hash_key));
 	return x;
 }
@@ -65,59 +55,28 @@ address_index_new(size_t bytes_max)
 void
 address_index_free(struct address_index *x)
 {
+	struct map_node *tmp;
+	struct entry *e;
+
 	if (x == NULL)
 		return;
-	for (size_t i = 0; i < x->bucket_count; i++)
-		for (struct entry *e = x->buckets[i], *next; e != NULL; e = next) {
-			next = e->next;
-			free(e);
-		}
-	free(x->buckets);
+	MAP_FOREACH(e, &x->by_key, by_key, tmp)
+		free(e);
+	map_done(&x->by_key);
 	free(x);
 }
 
 /* -- by key -- */
 
-static uint64_t
-hash_of(const struct address_index *x, struct span key)
+static struct entry *
+find(const struct address_index *x, struct span key, uint64_t hash)
 {
-	uint64_t hash;
+	struct entry *e;
 
-	(void)crypto_shorthash((uint8_t *)&hash, key.p, key.len, x->hash_key);	/* cannot fail */
-	return hash;
-}
-
-/* Where the pointer to the entry with this key is, or would be. */
-static struct entry **
-place_of(struct address_index *x, struct span key, uint64_t hash)
-{
-	struct entry **at = &x->buckets[hash & (x->bucket_count - 1)];
-
-	while (*at != NULL && ((*at)->hash != hash || !span_eq(key_of(*at), key)))
-		at = &(*at)->next;
-	return at;
-}
-
-/* False: no memory, and all is as it was, only slower. */
-static bool
-grow(struct address_index *x)
-{
-	size_t count = 2 * x->bucket_count;
-	struct entry **buckets = calloc(count, sizeof(struct entry *));
-
-	if (buckets == NULL)
-		return false;
-	for (size_t i = 0; i < x->bucket_count; i++)
-		for (struct entry *e = x->buckets[i], *next; e != NULL; e = next) {
-			next = e->next;
-			e->next = buckets[e->hash & (count - 1)];
-			buckets[e->hash & (count - 1)] = e;
-		}
-	free(x->buckets);
-	x->bytes += (count - x->bucket_count) * sizeof(struct entry *);
-	x->buckets = buckets;
-	x->bucket_count = count;
-	return true;
+	MAP_FOREACH_HASH(e, &x->by_key, hash, by_key)
+		if (span_eq(key_of(e), key))
+			return e;
+	return NULL;
 }
 
 /* -- by address and key -- */
@@ -135,7 +94,7 @@ treap_insert(struct entry **root, struct entry *e)
 {
 	struct entry **at = root, *t, **below = &e->left, **above = &e->right;
 
-	while (*at != NULL && (*at)->hash >= e->hash)
+	while (*at != NULL && (*at)->by_key.hash >= e->by_key.hash)
 		at = order(e, *at) < 0 ? &(*at)->left : &(*at)->right;
 	/* What was there is cut in two: the entry comes between. */
 	for (t = *at; t != NULL;) {
@@ -161,7 +120,7 @@ treap_remove(struct entry **root, const struct entry *e)
 	while (*at != e)
 		at = order(e, *at) < 0 ? &(*at)->left : &(*at)->right;
 	while (l != NULL && r != NULL) {
-		if (l->hash >= r->hash) {
+		if (l->by_key.hash >= r->by_key.hash) {
 			*at = l;
 			at = &l->right;
 			l = l->right;
@@ -183,13 +142,10 @@ bytes_of(const struct entry *e)
 }
 
 static void
-remove_at(struct address_index *x, struct entry **at)
+remove_entry(struct address_index *x, struct entry *e)
 {
-	struct entry *e = *at;
-
 	treap_remove(&x->root, e);
-	*at = e->next;
-	x->count--;
+	map_remove(&x->by_key, &e->by_key);
 	x->bytes -= bytes_of(e);
 	free(e);
 }
@@ -204,21 +160,18 @@ add(struct address_index *x, struct span key, uint64_t hash, const uint8_t addre
 	e = malloc(sizeof(*e) + key.len + name.len);
 	if (e == NULL)
 		return false;
-	e->hash = hash;
 	memcpy(e->address, address, ADDRESS_BYTES);
 	e->key_len = (uint32_t)key.len;
 	e->name_len = (uint32_t)name.len;
 	memcpy(e->bytes, key.p, key.len);
 	if (name.len > 0)
 		memcpy(e->bytes + key.len, name.p, name.len);
-	if (x->bytes + bytes_of(e) > x->bytes_max || (x->count >= x->bucket_count && !grow(x))) {
+	if (address_index_bytes(x) + bytes_of(e) > x->bytes_max) {
 		free(e);
 		return false;
 	}
+	map_add(&x->by_key, &e->by_key, hash);
 	treap_insert(&x->root, e);
-	e->next = x->buckets[hash & (x->bucket_count - 1)];
-	x->buckets[hash & (x->bucket_count - 1)] = e;
-	x->count++;
 	x->bytes += bytes_of(e);
 	return true;
 }
@@ -226,14 +179,13 @@ add(struct address_index *x, struct span key, uint64_t hash, const uint8_t addre
 bool
 address_index_set(struct address_index *x, struct span key, const uint8_t address[ADDRESS_BYTES], struct span name)
 {
-	uint64_t hash = hash_of(x, key);
-	struct entry **at = place_of(x, key, hash);
+	uint64_t hash = map_hash(x->hash_key, key);
+	struct entry *e = find(x, key, hash);
 
-	if (*at != NULL && address != NULL && memcmp((*at)->address, address, ADDRESS_BYTES) == 0 &&
-	    span_eq(name_of(*at), name))
+	if (e != NULL && address != NULL && memcmp(e->address, address, ADDRESS_BYTES) == 0 && span_eq(name_of(e), name))
 		return true;
-	if (*at != NULL)
-		remove_at(x, at);
+	if (e != NULL)
+		remove_entry(x, e);
 	return address == NULL || add(x, key, hash, address, name);
 }
 
@@ -260,11 +212,11 @@ address_index_find(const struct address_index *x, const uint8_t address[ADDRESS_
 size_t
 address_index_count(const struct address_index *x)
 {
-	return x->count;
+	return x->by_key.count;
 }
 
 size_t
 address_index_bytes(const struct address_index *x)
 {
-	return x->bytes;
+	return x->bytes + map_bytes(&x->by_key);
 }
