@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/deadlines.h"
 #include "common/base/log.h"
+#include "common/base/map.h"
 #include "common/net/source.h"
 #include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
@@ -25,7 +26,7 @@
 #define ID_SIZE 37
 
 struct timer {
-	struct timer *next;		/* in the bucket */
+	struct map_node node;
 	struct leader_sessions *s;	/* NULL: the table let go of it while its destroy was on the way */
 	struct proposal proposal;
 	bool destroying;
@@ -54,9 +55,8 @@ struct look {
 
 struct leader_sessions {
 	struct raftd *d;
-	struct timer **buckets;
-	size_t bucket_count;		/* power of two */
-	unsigned count, destroying;
+	struct map timers;		/* by id */
+	unsigned destroying;
 	struct deadlines due;
 	ev_timer timer;
 	uint64_t round;			/* of starts and stops: what was asked in another one is of another table */
@@ -74,50 +74,27 @@ timer_of(struct deadline *x)
 
 /* -- the table -- */
 
-static struct timer **
-bucket_of(struct leader_sessions *s, struct span id)
+static uint64_t
+hash_of(struct span id)
 {
-	return &s->buckets[keyed_hash(id.p, id.len) & (s->bucket_count - 1)];
+	return keyed_hash(id.p, id.len);
 }
 
-static struct timer **
-find(struct leader_sessions *s, struct span id)
+static struct timer *
+find(const struct leader_sessions *s, struct span id)
 {
-	struct timer **at = bucket_of(s, id);
+	struct timer *t;
 
-	while (*at != NULL && !span_eqs(id, (*at)->id))
-		at = &(*at)->next;
-	return at;
-}
-
-static void
-grow(struct leader_sessions *s)
-{
-	size_t old_count = s->bucket_count;
-	struct timer **old = s->buckets, **fresh = calloc(old_count * 2, sizeof(*fresh));
-
-	if (fresh == NULL)
-		return;				/* slower, not wrong */
-	s->buckets = fresh;
-	s->bucket_count = old_count * 2;
-	for (size_t i = 0; i < old_count; i++)
-		for (struct timer *t = old[i], *next; t != NULL; t = next) {
-			struct timer **b = bucket_of(s, span_str(t->id));
-
-			next = t->next;
-			t->next = *b;
-			*b = t;
-		}
-	free(old);
+	MAP_FOREACH_HASH(t, &s->timers, hash_of(id), node)
+		if (span_eqs(id, t->id))
+			return t;
+	return NULL;
 }
 
 static void
-let_go(struct leader_sessions *s, struct timer **at)
+let_go(struct leader_sessions *s, struct timer *t)
 {
-	struct timer *t = *at;
-
-	*at = t->next;
-	s->count--;
+	map_remove(&s->timers, &t->node);
 	deadlines_remove(&s->due, &t->deadline);
 	t->s = NULL;
 	if (!t->destroying)
@@ -141,22 +118,20 @@ await(struct leader_sessions *s, struct timer *t)
 static void
 add(struct leader_sessions *s, struct span id, int64_t ttl_ns)
 {
-	struct timer **at = find(s, id), *t = *at;
+	struct timer *t = find(s, id);
 
 	if (ttl_ns <= 0)
 		return;
 	if (t == NULL) {
 		t = calloc(1, sizeof(*t));
-		if (t == NULL || !span_copy(id, t->id, sizeof(t->id)) || !deadlines_reserve(&s->due, s->count + 1u)) {
+		if (t == NULL || !span_copy(id, t->id, sizeof(t->id)) ||
+		    !deadlines_reserve(&s->due, s->timers.count + 1)) {
 			free(t);
 			return;
 		}
 		deadlines_add(&s->due, &t->deadline);
 		t->s = s;
-		t->next = *at;
-		*at = t;
-		if (++s->count > s->bucket_count)
-			grow(s);
+		map_add(&s->timers, &t->node, hash_of(id));
 	}
 	t->ttl.ns = ttl_ns;
 	set_deadline(s, t, mono_mul(t->ttl, 2));
@@ -185,7 +160,7 @@ destroyed(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	}
 	s->destroying--;
 	if (err == TV_OK)
-		let_go(s, find(s, span_str(t->id)));
+		let_go(s, t);
 	else
 		retry(s, t);
 }
@@ -251,18 +226,18 @@ look_done(void *ctx)
 
 	l->running = false;
 	for (unsigned i = 0; i < l->count && l->round == s->round; i++) {
-		struct timer **at = find(s, span_str(l->at[i].id));
+		struct timer *t = find(s, span_str(l->at[i].id));
 
-		if (*at == NULL || (*at)->destroying)
+		if (t == NULL || t->destroying)
 			continue;		/* ended meanwhile */
-		if (!is_due(&(*at)->deadline, now))
-			await(s, *at);		/* renewed meanwhile */
+		if (!is_due(&t->deadline, now))
+			await(s, t);		/* renewed meanwhile */
 		else if (!l->at[i].there)
-			let_go(s, at);
+			let_go(s, t);
 		else if (s->destroying < DESTROYS_MAX)
-			destroy(s, *at);
+			destroy(s, t);
 		else
-			await(s, *at);
+			await(s, t);
 	}
 }
 
@@ -286,7 +261,7 @@ look_at_expired(struct leader_sessions *s)
 	l->running = statethread_call(s->d->state, look_work, look_done, s) == TV_OK;
 	/* What cannot be asked now is asked at the next look. */
 	for (unsigned i = 0; i < l->count && !l->running; i++)
-		await(s, *find(s, span_str(l->at[i].id)));
+		await(s, find(s, span_str(l->at[i].id)));
 }
 
 /* -- what the state holds -- */
@@ -320,7 +295,7 @@ piece_done(void *ctx)
 
 	s->piece = NULL;
 	for (unsigned i = 0; i < p->count && ours; i++)
-		if (*find(s, span_str(p->found[i].id)) == NULL)		/* else created since, which is newer */
+		if (find(s, span_str(p->found[i].id)) == NULL)		/* else created since, which is newer */
 			add(s, span_str(p->found[i].id), p->found[i].ttl_ns);
 	if (ours && p->count > 0)
 		memcpy(s->taken, p->found[p->count - 1].id, ID_SIZE);
@@ -380,13 +355,10 @@ applied_destroy(struct leader_sessions *s, struct rd *r)
 {
 	struct arena a = ARENA_INIT(64u << 10);
 	struct session_destroy rec = { 0 };
-	struct timer **at;
+	struct timer *t;
 
-	if (schema_unpack(&session_destroy_schema, r, &a, &rec) == TV_OK) {
-		at = find(s, rec.ID);
-		if (*at != NULL && !(*at)->destroying)
-			let_go(s, at);
-	}
+	if (schema_unpack(&session_destroy_schema, r, &a, &rec) == TV_OK && (t = find(s, rec.ID)) != NULL && !t->destroying)
+		let_go(s, t);
 	arena_done(&a);
 }
 
@@ -417,7 +389,7 @@ leader_sessions_renew(struct leader_sessions *s, struct span id)
 		return;
 	for (char *c = lower; *c != '\0'; c++)
 		*c = *c >= 'A' && *c <= 'Z' ? *c + 32 : *c;
-	t = *find(s, span_str(lower));
+	t = find(s, span_str(lower));
 	if (t != NULL)
 		set_deadline(s, t, mono_mul(t->ttl, 2));
 }
@@ -437,12 +409,14 @@ leader_sessions_start(struct leader_sessions *s)
 void
 leader_sessions_stop(struct leader_sessions *s)
 {
+	struct map_node *tmp;
+	struct timer *t;
+
 	ev_timer_stop(s->d->loop, &s->timer);
 	s->round++;
 	s->taking = false;
-	for (size_t i = 0; i < s->bucket_count; i++)
-		while (s->buckets[i] != NULL)
-			let_go(s, &s->buckets[i]);
+	MAP_FOREACH(t, &s->timers, node, tmp)
+		let_go(s, t);
 	s->destroying = 0;
 }
 
@@ -454,12 +428,6 @@ leader_sessions_new(struct raftd *d)
 	if (s == NULL)
 		return NULL;
 	s->d = d;
-	s->bucket_count = 64;
-	s->buckets = calloc(s->bucket_count, sizeof(struct timer *));
-	if (s->buckets == NULL) {
-		free(s);
-		return NULL;
-	}
 	ev_timer_init(&s->timer, on_timer, 0.0, LOOK);
 	s->timer.data = s;
 	return s;
@@ -473,6 +441,6 @@ leader_sessions_free(struct leader_sessions *s)
 	leader_sessions_stop(s);
 	deadlines_done(&s->due);
 	free(s->piece);			/* the threads of the state have ended */
-	free(s->buckets);
+	map_done(&s->timers);
 	free(s);
 }

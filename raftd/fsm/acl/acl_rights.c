@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
+#include "common/base/map.h"
 #include "raftd/fsm/acl/acl_int.h"
 
-#define BUCKETS 4096u
 #define ENTRIES_MAX 16384u		/* the one that was asked for longest ago makes room */
 #define KEY_BYTES crypto_shorthash_siphashx24_BYTES	/* of a secret's keyed hash: 128 bits that nobody outside can choose */
 #define PRINT_BYTES 32
 
 /* A compiled set, shared. */
 struct rules_of {
-	LIST_ENTRY(rules_of) link;	/* of its bucket */
+	struct map_node node;
 	uint8_t print[PRINT_BYTES];	/* of what it was compiled from */
 	struct acl_set *set;
 	unsigned users;			/* under the table's lock */
@@ -37,7 +37,7 @@ struct fsm_rights {
 };
 
 struct entry {
-	LIST_ENTRY(entry) link;
+	struct map_node node;
 	TAILQ_ENTRY(entry) used;
 	uint8_t key[KEY_BYTES];
 	struct fsm_rights *rights;
@@ -47,10 +47,8 @@ struct acl_rights_table {
 	_Atomic unsigned users;		/* the state, and all rights that it gave */
 	pthread_mutex_t lock;
 	uint8_t key[crypto_shorthash_siphashx24_KEYBYTES];
-	LIST_HEAD(, entry) entries[BUCKETS];
-	LIST_HEAD(, rules_of) rules[BUCKETS];
+	struct map entries, rules;	/* by the first bytes of what are hashes already */
 	TAILQ_HEAD(entries_used, entry) used;	/* the one asked for last first */
-	unsigned count, sets;
 	uint64_t set_bytes;
 	_Atomic uint64_t hits, resolved;
 };
@@ -69,10 +67,13 @@ acl_rights_table_new(void)
 	return t;
 }
 
-static unsigned
-bucket_of(const uint8_t *hash)
+static uint64_t
+hash_of(const uint8_t *hash)
 {
-	return (hash[0] | (unsigned)hash[1] << 8) % BUCKETS;
+	uint64_t first;
+
+	memcpy(&first, hash, sizeof(first));
+	return first;
 }
 
 /* -- compiled sets; the table's lock held -- */
@@ -82,7 +83,7 @@ find_rules(struct acl_rights_table *t, const uint8_t print[PRINT_BYTES])
 {
 	struct rules_of *s;
 
-	LIST_FOREACH(s, &t->rules[bucket_of(print)], link)
+	MAP_FOREACH_HASH(s, &t->rules, hash_of(print), node)
 		if (memcmp(s->print, print, PRINT_BYTES) == 0)
 			return s;
 	return NULL;
@@ -93,8 +94,7 @@ drop_rules(struct acl_rights_table *t, struct rules_of *s)
 {
 	if (--s->users > 0)
 		return;
-	LIST_REMOVE(s, link);
-	t->sets--;
+	map_remove(&t->rules, &s->node);
 	t->set_bytes -= acl_set_bytes(s->set);
 	acl_set_free(s->set);
 	free(s);
@@ -109,6 +109,8 @@ let_go(struct acl_rights_table *t)
 		return;
 	pthread_mutex_destroy(&t->lock);
 	sodium_memzero(t->key, sizeof(t->key));
+	map_done(&t->entries);
+	map_done(&t->rules);
 	free(t);
 }
 
@@ -179,7 +181,7 @@ find_entry(struct acl_rights_table *t, const uint8_t key[KEY_BYTES])
 {
 	struct entry *e;
 
-	LIST_FOREACH(e, &t->entries[bucket_of(key)], link)
+	MAP_FOREACH_HASH(e, &t->entries, hash_of(key), node)
 		if (memcmp(e->key, key, KEY_BYTES) == 0)
 			return e;
 	return NULL;
@@ -191,9 +193,8 @@ remove_entry(struct acl_rights_table *t, struct entry *e)
 {
 	struct fsm_rights *r = e->rights;
 
-	LIST_REMOVE(e, link);
+	map_remove(&t->entries, &e->node);
 	TAILQ_REMOVE(&t->used, e, used);
-	t->count--;
 	free(e);
 	return r;
 }
@@ -234,13 +235,12 @@ keep(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], struct fsm_rights
 	e = find_entry(t, key);
 	if (e != NULL)
 		r->changed = e->rights->rules != r->rules ? now : e->rights->changed;
-	if (e == NULL && t->count >= ENTRIES_MAX)
+	if (e == NULL && t->entries.count >= ENTRIES_MAX)
 		e = TAILQ_LAST(&t->used, entries_used);
 	if (e != NULL)
 		old = remove_entry(t, e);
-	LIST_INSERT_HEAD(&t->entries[bucket_of(key)], fresh, link);
+	map_add(&t->entries, &fresh->node, hash_of(key));
 	TAILQ_INSERT_HEAD(&t->used, fresh, used);
-	t->count++;
 	pthread_mutex_unlock(&t->lock);
 	fsm_rights_free(old);
 }
@@ -354,8 +354,7 @@ rules_for(struct acl_rights_table *t, const struct fsm_acl *from, bool allow, st
 	pthread_mutex_lock(&t->lock);
 	s = find_rules(t, print);		/* another thread may have been faster */
 	if (s == NULL) {
-		LIST_INSERT_HEAD(&t->rules[bucket_of(print)], fresh, link);
-		t->sets++;
+		map_add(&t->rules, &fresh->node, hash_of(print));
 		t->set_bytes += acl_set_bytes(set);
 		s = fresh;
 	}
@@ -454,8 +453,8 @@ fsm_rights_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, con
 	char text[24];
 
 	pthread_mutex_lock(&t->lock);
-	lines[0].value = t->count;
-	lines[1].value = t->sets;
+	lines[0].value = t->entries.count;
+	lines[1].value = t->rules.count;
 	lines[2].value = t->set_bytes;
 	pthread_mutex_unlock(&t->lock);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {

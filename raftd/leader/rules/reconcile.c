@@ -1,6 +1,7 @@
 /* See reconcile.h.  Members are found by name, without case, and by id, in two chained hash tables. */
 #include <stdlib.h>
 
+#include "common/base/fnv.h"
 #include "raftd/leader/rules/reconcile.h"
 
 #define NONE UINT32_MAX
@@ -17,14 +18,11 @@ struct reconcile_view {
 	struct seen *seen;
 };
 
+/* Not keyed: the keys are members' own words, but all of them have the cluster's key. */
 static uint32_t
 hash_nocase(struct span s)
 {
-	uint32_t h = 2166136261u;	/* FNV-1a: the keys are members' own words, but all of them have the cluster's key */
-
-	for (size_t i = 0; i < s.len; i++)
-		h = (h ^ ascii_lower(s.p[i])) * 16777619u;
-	return h;
+	return (uint32_t)fnv1a_nocase(FNV1A_START, s);
 }
 
 struct reconcile_view *
