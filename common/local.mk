@@ -25,7 +25,7 @@ common_libtvrt_a_SOURCES = \
 	common/proc/sandbox.c common/proc/sandbox_landlock.c common/proc/sandbox_seccomp.c common/proc/sandbox_stale.c \
 	common/proc/sandbox.h common/proc/sandbox_parts.h \
 	common/proc/privdrop.c common/proc/privdrop.h common/proc/hold.c common/proc/hold.h common/proc/past.c common/proc/past.h common/proc/folders.c common/proc/folders.h common/proc/helper.c common/proc/helper.h common/proc/helper_monitor.c common/proc/helper_monitor.h common/proc/helper_main.c common/proc/helper_main.h \
-	common/proc/await.c common/proc/await.h common/proc/jobs.c common/proc/jobs.h \
+	common/proc/await.c common/proc/await.h common/proc/thread.c common/proc/thread.h common/proc/jobs.c common/proc/jobs.h \
 	common/proc/daemon.c common/proc/daemon.h
 
 common_libtvjson_a_SOURCES = common/record/schema_json.h

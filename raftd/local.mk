@@ -33,7 +33,7 @@ EXTRA_DIST += raftd/fsm/README.md doc/storage.md
 
 # Link line after raftd/libfsm.a: raftd/libraftstore.a, then STORE_LIBS.
 # Link line after raftd/libraftstore.a (which needs raftd/libraftcore.a for configurations).
-STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lpthread -lm
+STORE_LIBS = common/libtvrt.a common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lpthread -lm
 
 # Auth methods and their logins: pure, but for the clock of those who call it.
 noinst_LIBRARIES += raftd/liblogin.a
@@ -57,7 +57,7 @@ sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \
 	raftd/main.c raftd/opening.c raftd/opening.h raftd/raftd.h raftd/opts.c raftd/opts.h \
 	raftd/engine/engine.c raftd/engine/engine_start.c raftd/engine/engine_apply.c raftd/engine/engine_space.c raftd/engine/engine_info.c \
-	raftd/engine/engine.h raftd/engine/engine_int.h raftd/engine/logthread.c raftd/engine/logthread.h raftd/engine/worker.c raftd/engine/worker.h raftd/engine/log_reader.c raftd/engine/log_reader.h raftd/engine/engine_send.c raftd/engine/lane.c raftd/engine/lane.h raftd/engine/statethread.c raftd/engine/statethread.h \
+	raftd/engine/engine.h raftd/engine/engine_int.h raftd/engine/logthread.c raftd/engine/logthread.h raftd/engine/log_reader.c raftd/engine/log_reader.h raftd/engine/engine_send.c raftd/engine/lane.c raftd/engine/lane.h raftd/engine/statethread.c raftd/engine/statethread.h \
 	raftd/disk/space.c raftd/disk/space.h raftd/disk/unlink_job.c raftd/engine/loop_time.c raftd/engine/loop_time.h \
 	raftd/engine/core_notices.c raftd/engine/propose.c raftd/engine/propose.h \
 	raftd/peers/links.c raftd/peers/links_dial.c raftd/peers/links_accept.c raftd/peers/links_send.c raftd/peers/links.h raftd/peers/state_version.c raftd/peers/state_version.h \

@@ -16,7 +16,6 @@
 #include "raftd/engine/engine.h"
 #include "raftd/engine/loop_time.h"
 #include "raftd/engine/statethread.h"
-#include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
 #include "raftd/members/autopilot.h"
@@ -299,9 +298,9 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 	struct raftd *d = spec->ctx;
 
 	d->loop = loop;
-	worker_init(d->worker, loop);
-	d->files = jobs_new(loop);
-	if (d->files == NULL)
+	d->worker = jobs_new(loop, "work");
+	d->files = jobs_new(loop, "files");
+	if (d->worker == NULL || d->files == NULL)
 		return TV_ENOMEM;
 	ev_async_init(&d->relieved, go_on_applying);
 	d->relieved.data = d;
@@ -387,7 +386,7 @@ raftd_stop(struct daemon_spec *spec)
 		leave_opening(d);
 	if (d->engine != NULL)
 		engine_drain(d->engine);
-	worker_stop(d->worker);
+	jobs_stop(d->worker);
 	jobs_stop(d->files);
 	statethread_stop(d->state);
 	key_fetch_free(d->key_fetch);	/* who waits is told, with its channel still there */
@@ -423,6 +422,7 @@ raftd_stop(struct daemon_spec *spec)
 		(void)close(d->socket_fd);
 	if (d->fetch_fd >= 0)
 		(void)close(d->fetch_fd);
+	jobs_free(d->worker);
 	jobs_free(d->files);
 	server_keys_wipe(&d->keys);
 }
@@ -453,8 +453,7 @@ descriptors(const struct daemon_spec *d)
 int
 main(int argc, char **argv)
 {
-	struct worker worker = { 0 };
-	struct raftd d = { .worker = &worker, .link_fd = -1, .socket_fd = -1, .fetch_fd = -1, .notices = { .burst = 1, .period = MONO_S(60) } };
+	struct raftd d = { .link_fd = -1, .socket_fd = -1, .fetch_fd = -1, .notices = { .burst = 1, .period = MONO_S(60) } };
 	struct daemon_spec spec = {
 		.name = "raftd", .user = "_raftd", .servers_only = true,
 		.socket_users = { "_rpcd" }, .socket_group = "_rpcd", .asks_gossipd = true,

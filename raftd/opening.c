@@ -6,9 +6,9 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/proc/daemon.h"
+#include "common/proc/jobs.h"
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
-#include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/login/method_config.h"
 #include "raftd/opening.h"
@@ -220,13 +220,13 @@ begin_log(struct opening *o)
 	ev_timer_stop(o->d->loop, &o->retry);
 	o->d->start.status = START_LOG;
 	tell_later(o);
-	return worker_start(o->d->worker, log_work, log_done, o);
+	return jobs_add_only(o->d->worker, log_work, log_done, o);
 }
 
 static enum tv_err
 begin_state(struct opening *o)
 {
-	enum tv_err err = worker_start(o->d->worker, state_work, state_done, o);
+	enum tv_err err = jobs_add_only(o->d->worker, state_work, state_done, o);
 
 	if (err != TV_OK)
 		return err;
@@ -307,7 +307,7 @@ opening_stop(struct opening *o)
 	ev_timer_stop(o->d->loop, &o->retry);
 	ev_timer_stop(o->d->loop, &o->tell);
 	return o->d->start.status == START_DONE || o->d->start.status == START_NO_ROOM ||
-	    worker_ends_within(o->d->worker, STOP_PATIENCE);
+	    jobs_end_within(o->d->worker, STOP_PATIENCE);
 }
 
 bool

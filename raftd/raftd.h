@@ -66,7 +66,7 @@ struct raftd {
 
 	struct space *space;		/* is there room for more */
 	struct loop_time *loop_time;
-	struct worker *worker;		/* what takes long: checkpoints, writing and loading snapshots */
+	struct jobs *worker;		/* what takes long, one at a time: checkpoints, writing and loading snapshots */
 	struct jobs *files;		/* short work with files other than the log and the state, in order */
 	struct opening *opening;	/* of log and state, at the start */
 	struct statethread *state;	/* whoever reads or changes fsm while the loop goes on */

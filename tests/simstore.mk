@@ -12,4 +12,4 @@ check_PROGRAMS += tests/sim/sim_server
 TESTS += tests/sim/sim_server
 tests_sim_sim_server_SOURCES = tests/sim/sim_server.c tests/sim/raft_real.c tests/sim/raft_real.h tests/sim/raft_real_shell.c \
 	tests/sim/sim_ops.c tests/sim/sim_ops.h raftd/snapshot/snapshot_recv.c raftd/snapshot/install_meta.c $(SIM_RAFT_SOURCES) $(MEMFS_SOURCES)
-tests_sim_sim_server_LDADD = raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvrt.a $(STORE_LIBS)
+tests_sim_sim_server_LDADD = raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(STORE_LIBS)

@@ -68,11 +68,11 @@ endif
 # How fast the stores are by themselves.
 noinst_PROGRAMS += tests/bench/bench_store
 tests_bench_bench_store_SOURCES = tests/bench/bench_store.c
-tests_bench_bench_store_LDADD = raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvrt.a $(STORE_LIBS)
+tests_bench_bench_store_LDADD = raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(STORE_LIBS)
 
 noinst_PROGRAMS += tests/bench/bench_acl_state
 tests_bench_bench_acl_state_SOURCES = tests/bench/bench_acl_state.c
-tests_bench_bench_acl_state_LDADD = raftd/libfsm.a raftd/libraftstore.a common/libtvrt.a $(STORE_LIBS)
+tests_bench_bench_acl_state_LDADD = raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS)
 
 # Entries, arguments of operations, restored states.
 FUZZ_REPLAYS += tests/fuzz/replay_state

@@ -158,7 +158,7 @@ folders_new(const struct folders_options *opt)
 			return NULL;
 		}
 	}
-	if (opt->beside && (f->jobs = jobs_new(opt->loop)) == NULL) {
+	if (opt->beside && (f->jobs = jobs_new(opt->loop, "folders")) == NULL) {
 		free(f->socket);
 		free(f);
 		return NULL;

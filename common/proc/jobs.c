@@ -1,12 +1,12 @@
 /* Jobs in a thread, in order; see jobs.h. */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/queue.h>
+#include <time.h>
 
 #include "common/proc/jobs.h"
+#include "common/proc/thread.h"
 
 struct job {
 	STAILQ_ENTRY(job) link;
@@ -20,11 +20,14 @@ STAILQ_HEAD(job_list, job);
 struct jobs {
 	struct ev_loop *loop;
 	ev_async async;
+	const char *name;
 	pthread_t thread;
 	bool running, stopped;
+	unsigned pending;			/* added, and not collected yet */
 	pthread_mutex_t lock;			/* guards what follows */
-	pthread_cond_t wake;
+	pthread_cond_t wake, idle;
 	struct job_list queue, finished;
+	unsigned left;				/* to run, or running */
 	bool stop;
 };
 
@@ -45,6 +48,8 @@ thread_main(void *arg)
 		job->work(job->ctx);
 		pthread_mutex_lock(&j->lock);
 		STAILQ_INSERT_TAIL(&j->finished, job, link);
+		if (--j->left == 0)
+			pthread_cond_signal(&j->idle);
 		ev_async_send(j->loop, &j->async);
 	}
 	pthread_mutex_unlock(&j->lock);
@@ -62,6 +67,7 @@ collect(struct jobs *j)
 	pthread_mutex_unlock(&j->lock);
 	while ((job = STAILQ_FIRST(&list)) != NULL) {
 		STAILQ_REMOVE_HEAD(&list, link);
+		j->pending--;
 		if (job->done != NULL)
 			job->done(job->ctx);
 		free(job);
@@ -77,37 +83,23 @@ on_async(struct ev_loop *loop, ev_async *w, int revents)
 }
 
 struct jobs *
-jobs_new(struct ev_loop *loop)
+jobs_new(struct ev_loop *loop, const char *name)
 {
 	struct jobs *j = calloc(1, sizeof(*j));
 
 	if (j == NULL)
 		return NULL;
 	j->loop = loop;
+	j->name = name;
 	STAILQ_INIT(&j->queue);
 	STAILQ_INIT(&j->finished);
 	pthread_mutex_init(&j->lock, NULL);
 	pthread_cond_init(&j->wake, NULL);
+	pthread_cond_init(&j->idle, NULL);
 	ev_async_init(&j->async, on_async);
 	j->async.data = j;
 	ev_async_start(loop, &j->async);
 	return j;
-}
-
-/* The thread takes no signals: they are the loop's. */
-static bool
-start_thread(struct jobs *j)
-{
-	sigset_t all, old;
-
-	if (j->running)
-		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	errno = pthread_create(&j->thread, NULL, thread_main, j);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	j->running = errno == 0;
-	return j->running;
 }
 
 enum tv_err
@@ -115,17 +107,52 @@ jobs_add(struct jobs *j, void (*work)(void *ctx), void (*done)(void *ctx), void 
 {
 	struct job *job;
 
-	if (j->stopped || !start_thread(j))
+	if (j->stopped)
 		return TV_ESYS;
+	if (!j->running && (errno = thread_start(&j->thread, j->name, thread_main, j)) != 0)
+		return TV_ESYS;
+	j->running = true;
 	job = malloc(sizeof(*job));
 	if (job == NULL)
 		return TV_ENOMEM;
 	*job = (struct job){ .work = work, .done = done, .ctx = ctx };
+	j->pending++;
 	pthread_mutex_lock(&j->lock);
+	j->left++;
 	STAILQ_INSERT_TAIL(&j->queue, job, link);
 	pthread_cond_signal(&j->wake);
 	pthread_mutex_unlock(&j->lock);
 	return TV_OK;
+}
+
+enum tv_err
+jobs_add_only(struct jobs *j, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
+{
+	return jobs_busy(j) ? TV_EAGAIN : jobs_add(j, work, done, ctx);
+}
+
+bool
+jobs_busy(const struct jobs *j)
+{
+	return j->pending > 0;
+}
+
+bool
+jobs_end_within(struct jobs *j, struct mono time)
+{
+	struct timespec until;
+	bool ended;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += (long)(time.ns % MONO_S(1).ns);
+	until.tv_sec += time.ns / MONO_S(1).ns + until.tv_nsec / MONO_S(1).ns;
+	until.tv_nsec %= MONO_S(1).ns;
+	pthread_mutex_lock(&j->lock);
+	while (j->left > 0 && pthread_cond_clockwait(&j->idle, &j->lock, CLOCK_MONOTONIC, &until) == 0)
+		;
+	ended = j->left == 0;
+	pthread_mutex_unlock(&j->lock);
+	return ended;
 }
 
 void
@@ -150,6 +177,7 @@ jobs_free(struct jobs *j)
 	if (j == NULL)
 		return;
 	pthread_cond_destroy(&j->wake);
+	pthread_cond_destroy(&j->idle);
 	pthread_mutex_destroy(&j->lock);
 	free(j);
 }

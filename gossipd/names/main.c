@@ -21,6 +21,7 @@
 #include "common/net/msg.h"
 #include "common/proc/helper_main.h"
 #include "common/proc/sandbox.h"
+#include "common/proc/thread.h"
 #include "gossipd/names/launch.h"
 #include "gossipd/names/lookup.h"
 
@@ -136,17 +137,13 @@ start_job(struct entry *e, const char *name, uint16_t port, void *(*run)(void *)
 {
 	static const struct lookup_end full = { TARGET_UNANSWERED, "too many names at once" };
 	struct job *job = all.threads < HOSTS_MAX ? calloc(1, sizeof(*job)) : NULL;
-	pthread_attr_t attr;
-	pthread_t thread;
 
 	if (job != NULL) {
 		*job = (struct job){ .entry = e, .port = port };
 		snprintf(job->name, sizeof(job->name), "%s", name);
 		e->open++;
 		all.threads++;
-		if (pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, STACK_BYTES) == 0 &&
-		    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) == 0 &&
-		    pthread_create(&thread, &attr, run, job) == 0)
+		if (thread_start_detached("lookup", STACK_BYTES, run, job) == 0)
 			return;
 		e->open--;
 		all.threads--;

@@ -189,7 +189,7 @@ space_new(struct raftd *d)
 	s->d = d;
 	s->reserve = d->conf.disk_reserve;
 	snprintf(s->dir, sizeof(s->dir), "%s/raftd", d->cluster.data_dir);
-	s->jobs = jobs_new(d->loop);
+	s->jobs = jobs_new(d->loop, "space");
 	if (s->jobs == NULL) {
 		free(s);
 		return NULL;

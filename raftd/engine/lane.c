@@ -1,8 +1,8 @@
 /* Threads that take jobs from a queue. */
 #include <errno.h>
-#include <signal.h>
 
 #include "common/base/assert.h"
+#include "common/proc/thread.h"
 #include "raftd/engine/lane.h"
 
 /* The mutex is held before and after. */
@@ -37,7 +37,6 @@ thread_main(void *arg)
 	struct lane *l = t->lane;
 	struct lane_jobs some;
 
-	(void)pthread_setname_np(pthread_self(), l->name);
 	pthread_mutex_lock(&l->mutex);
 	while (!l->stop) {
 		take_some(l, &some);
@@ -59,16 +58,12 @@ static int
 add_thread(struct lane *l)
 {
 	struct lane_thread *t = &l->threads[l->count];
-	sigset_t all, old;
 	int ret;
 
 	*t = (struct lane_thread){ .lane = l, .self = l->ops->begin(l->ctx) };
 	if (t->self == NULL)
 		return ENOMEM;
-	sigfillset(&all);		/* signals are the loop's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&t->id, NULL, thread_main, t);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ret = thread_start(&t->id, l->name, thread_main, t);
 	if (ret == 0)
 		l->count++;
 	else

@@ -230,7 +230,7 @@ log_reader_new(struct ev_loop *loop, struct log_store *log, size_t bytes_max, vo
 	r->bytes_max = bytes_max;
 	r->read = read;
 	r->ctx = ctx;
-	r->jobs = jobs_new(loop);
+	r->jobs = jobs_new(loop, "log-read");
 	if (r->jobs == NULL) {
 		free(r);
 		return NULL;

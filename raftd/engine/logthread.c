@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/assert.h"
 #include "common/base/clock.h"
+#include "common/proc/thread.h"
 #include "raftd/engine/logthread.h"
 
 #define SPARES_MAX 8
@@ -252,7 +252,6 @@ thread_main(void *arg)
 	struct logthread *t = arg;
 	enum tv_err err = TV_OK;
 
-	(void)pthread_setname_np(pthread_self(), "log");
 	pthread_mutex_lock(&t->mutex);
 	for (;;) {
 		struct job_list out;
@@ -554,20 +553,6 @@ logthread_slowest(struct logthread *t)
 	return out;
 }
 
-/* The thread takes no signals: they are the loop's. */
-static int
-start_thread(struct logthread *t)
-{
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&t->thread, NULL, thread_main, t);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return rc;
-}
-
 struct logthread *
 logthread_new(struct ev_loop *loop, struct log_store *store, const struct logthread_events *events, void *ctx)
 {
@@ -588,7 +573,7 @@ logthread_new(struct ev_loop *loop, struct log_store *store, const struct logthr
 	t->async.data = t;
 	ev_set_priority(&t->async, EV_MAXPRI);
 	ev_async_start(loop, &t->async);
-	errno = start_thread(t);
+	errno = thread_start(&t->thread, "log", thread_main, t);
 	if (errno != 0) {
 		ev_async_stop(loop, &t->async);
 		pthread_mutex_destroy(&t->mutex);

@@ -1,10 +1,10 @@
 /* The disk work of the state beside applying: see store_behind.h. */
 #include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/proc/thread.h"
 #include "raftd/fsm/fsm_int.h"
 #include "raftd/store/bdb/store_behind.h"
 
@@ -57,7 +57,6 @@ flusher_main(void *arg)
 {
 	struct fsm *f = arg;
 
-	(void)pthread_setname_np(pthread_self(), "flush");
 	while (store_behind_wait(f->env->behind)) {
 		enum tv_err err = fsm_flush(f);
 
@@ -72,7 +71,6 @@ flusher_main(void *arg)
 int
 flusher_start(struct fsm *f)
 {
-	sigset_t all, old;
 	int swapped = 0, ret;
 
 	if (f->env->behind == NULL || f->flushing)
@@ -88,10 +86,7 @@ flusher_start(struct fsm *f)
 	ret = store_behind_begin(f->env->behind, f->env->dbenv);
 	if (ret != 0 || f->opt.sync != FSM_SYNC_THREAD)
 		return ret;
-	sigfillset(&all);			/* signals are the loop's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&f->flusher, NULL, flusher_main, f);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ret = thread_start(&f->flusher, "flush", flusher_main, f);
 	f->flushing = ret == 0;
 	return ret;
 }

@@ -21,7 +21,6 @@
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
 #include "raftd/engine/statethread.h"
-#include "raftd/engine/worker.h"
 #include "raftd/fsm/copy/archive.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/snapshot/export.h"
@@ -336,7 +335,7 @@ begin_done(void *ctx)
 	snprintf(s->path, sizeof(s->path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
 	snprintf(s->state_path, sizeof(s->state_path), "%s/raftd/snapshot-state.tmp", s->d->cluster.data_dir);
 	put_meta(s, s->term);
-	err = s->meta.failed ? TV_ENOMEM : worker_start(s->d->worker, write_work, write_done, s);
+	err = s->meta.failed ? TV_ENOMEM : jobs_add_only(s->d->worker, write_work, write_done, s);
 	if (err == TV_OK)
 		return;				/* s->err is the worker's now */
 	s->err = err;
@@ -352,7 +351,7 @@ static void
 start(struct exports *s, struct export *v)
 {
 	/* The next look tries again.  Checkpoints go first, or clients could let the log grow without an end. */
-	if (s->d->worker->running || snapshots_due(s->d->snapshots))
+	if (jobs_busy(s->d->worker) || snapshots_due(s->d->snapshots))
 		return;
 	s->room = space_fits(s->d->space, 0) ? space_room(s->d->space) : 0;
 	s->writing = v;

@@ -16,7 +16,7 @@ extern const struct request_op export_ops[];
 struct exports *export_new(struct raftd *d);
 /* The asker of this request has gone. */
 void export_forget(struct exports *s, const struct request *q);
-/* After worker_stop(), jobs_stop() and statethread_stop(). */
+/* After jobs_stop() and statethread_stop(). */
 void export_free(struct exports *s);
 /* The client needs it no more.  False: no such save. */
 bool export_end(struct exports *s, struct span id);

@@ -5,11 +5,11 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/proc/jobs.h"
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
 #include "raftd/engine/statethread.h"
-#include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
 #include "raftd/snapshot/import.h"
@@ -122,7 +122,7 @@ load(struct import *r)
 	r->done = 0;
 	r->state_max = import_leader_fit(space_room(r->d->space));
 	r->started = clock_mono();
-	r->loading = worker_start(r->d->worker, load_work, load_done, r) == TV_OK;	/* else the next look tries */
+	r->loading = jobs_add_only(r->d->worker, load_work, load_done, r) == TV_OK;	/* else the next look tries */
 }
 
 static void
@@ -152,7 +152,7 @@ unload(struct import *r)
 		r->load_id[0] = '\0';
 		return;
 	}
-	r->unloading = worker_start(r->d->worker, unload_work, unload_done, r) == TV_OK;
+	r->unloading = jobs_add_only(r->d->worker, unload_work, unload_done, r) == TV_OK;
 }
 
 static void
@@ -203,7 +203,7 @@ tidy(struct import *r)
 {
 	if (!r->untidy || is_working(r))
 		return;
-	r->tidying = worker_start(r->d->worker, tidy_work, tidy_done, r) == TV_OK;
+	r->tidying = jobs_add_only(r->d->worker, tidy_work, tidy_done, r) == TV_OK;
 	r->untidy = !r->tidying;
 }
 
@@ -248,7 +248,7 @@ import_turn(struct import *r)
 		unload(r);
 	tidy(r);
 	/* Once nothing is under way the engine asks again; not while the thread is taken, or the loop would not sleep. */
-	if (r->pausing && !is_working(r) && !r->d->worker->running && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
+	if (r->pausing && !is_working(r) && !jobs_busy(r->d->worker) && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
 		r->pausing = false;
 		engine_wake(r->d->engine);
 	}
@@ -287,7 +287,7 @@ wait_for_it(struct import *r, uint64_t index, uint64_t term)
 	r->commit_term = term;
 	if (!is_working(r) && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
 		memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
-		r->completing = worker_start(r->d->worker, complete_work, complete_done, r) == TV_OK;
+		r->completing = jobs_add_only(r->d->worker, complete_work, complete_done, r) == TV_OK;
 	}
 	return RESTORE_WAIT;			/* the turn of the loop sees to what could not be begun */
 }

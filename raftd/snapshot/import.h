@@ -15,7 +15,7 @@
 struct import;
 
 struct import *import_new(struct raftd *d);
-/* After engine_drain() and worker_stop(). */
+/* After engine_drain() and jobs_stop(). */
 void import_free(struct import *r);
 /* Once per turn of the loop. */
 void import_turn(struct import *r);

@@ -14,7 +14,6 @@
 #include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
-#include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
 #include "raftd/peers/identity.h"
@@ -434,7 +433,7 @@ import_leader_turn(struct import_leader *u, const struct fsm_stage *staged, uint
 	switch (u->phase) {
 	case RESTORE_CHECKING:
 		if (!u->checking)
-			u->checking = worker_start(u->d->worker, check_work, check_done, u) == TV_OK;
+			u->checking = jobs_add_only(u->d->worker, check_work, check_done, u) == TV_OK;
 		break;
 	case RESTORE_STAGING:
 		stage(u, staged);

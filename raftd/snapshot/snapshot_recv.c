@@ -18,7 +18,6 @@
 #include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/statethread.h"
-#include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/snapshot/install_meta.h"
 #include "raftd/snapshot/snapshot_recv.h"
@@ -197,7 +196,7 @@ snapshot_recv_tidy(struct snapshot_recv *s)
 		return s->tidying;
 	s->tidying = true;
 	s->untidy = false;
-	if (worker_start(s->d->worker, tidy_work, tidy_done, s) == TV_OK)
+	if (jobs_add_only(s->d->worker, tidy_work, tidy_done, s) == TV_OK)
 		return true;
 	s->tidying = false;
 	s->untidy = true;
@@ -333,7 +332,7 @@ install(struct snapshot_recv *s, const struct raft_msg *m)
 	s->untidy = false;		/* files of these names are new ones now */
 	err = s->config.failed ? TV_ENOMEM : raft_config_read(m->config, s->install_config);
 	if (err == TV_OK)
-		err = worker_start(s->d->worker, install_work, install_done, s);
+		err = jobs_add_only(s->d->worker, install_work, install_done, s);
 	if (err != TV_OK)
 		install_failed(s, err);
 }

@@ -17,7 +17,6 @@
 #include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/statethread.h"
-#include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/snapshot/snapshot_file.h"
 #include "raftd/snapshot/snapshot_recv.h"
@@ -356,7 +355,7 @@ begin_done(void *ctx)
 	if (config != NULL) {
 		buf_init(&s->config, 1u << 20);
 		raft_config_write(&s->config, config);
-		if (worker_start(s->d->worker, snapshot_work, snapshot_done, s) == TV_OK)
+		if (jobs_add_only(s->d->worker, snapshot_work, snapshot_done, s) == TV_OK)
 			return;
 		buf_done(&s->config);
 	}
@@ -366,7 +365,7 @@ begin_done(void *ctx)
 static void
 snapshot_start(struct snapshots *s)
 {
-	if (s->d->worker->running || s->job != JOB_NONE)
+	if (jobs_busy(s->d->worker) || s->job != JOB_NONE)
 		return;			/* asked again while unanswered */
 	file_drop(s);
 	s->room = space_fits(s->d->space, 0) ? space_room(s->d->space) : 0;
@@ -473,7 +472,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	s->job = JOB_CHECKPOINT;
 	s->forgets = !engine_stateless(s->d->engine);
 	s->started = now;
-	if (worker_start(s->d->worker, checkpoint_work, checkpoint_done, s) != TV_OK)
+	if (jobs_add_only(s->d->worker, checkpoint_work, checkpoint_done, s) != TV_OK)
 		s->job = JOB_NONE;
 }
 
@@ -485,7 +484,7 @@ snapshots_chunk(struct raftd *d, const struct raft_msg *m)
 	struct snapshots *s = d->snapshots;
 
 	/* The state is about to be replaced: it must be open, a checkpoint or a copy of it must end first, and the thread be free. */
-	if ((s->job != JOB_NONE || s->d->worker->running || engine_opening(d->engine)) && m->done) {
+	if ((s->job != JOB_NONE || jobs_busy(s->d->worker) || engine_opening(d->engine)) && m->done) {
 		engine_snapshot_stored(s->d->engine, m, m->offset);
 		return;
 	}

@@ -16,6 +16,7 @@
 
 #include "common/base/assert.h"
 #include "common/base/uuid.h"
+#include "common/proc/thread.h"
 #include "raftd/store/store_int.h"
 
 #define LOG_FILE_BYTES (16u << 20)
@@ -93,7 +94,6 @@ background_main(void *arg)
 {
 	struct log_store *s = arg;
 
-	(void)pthread_setname_np(pthread_self(), "log-files");
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		if (background_due(s))
@@ -249,7 +249,7 @@ open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_
 	if (s->no_thread)
 		return TV_OK;
 	store_env_allocate(&s->env);
-	if (pthread_create(&s->thread, NULL, background_main, s) != 0) {
+	if (thread_start(&s->thread, "log-files", background_main, s) != 0) {
 		snprintf(errbuf, cap, "cannot start a thread");
 		return TV_ESYS;
 	}

@@ -325,7 +325,7 @@ registry_journal_open(struct registry *r, struct ev_loop *loop, const char *path
 {
 	struct registry_journal *j = calloc(1, sizeof(*j));
 
-	if (j == NULL || (j->jobs = jobs_new(loop)) == NULL) {
+	if (j == NULL || (j->jobs = jobs_new(loop, "journal")) == NULL) {
 		free(j);
 		return NULL;
 	}

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/proc/thread.h"
 #include "rpcd/audit/audit_line.h"
 #include "rpcd/audit/denials.h"
 #include "rpcd/audit/trail.h"
@@ -386,25 +386,12 @@ trail_new(struct ev_loop *loop, const char *node)
 	return t;
 }
 
-/* It takes no signals: they are the loop's. */
-static bool
-start_thread(struct trail *t)
-{
-	sigset_t all, old;
-
-	if (t->running)
-		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	t->running = pthread_create(&t->thread, NULL, thread_main, t) == 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return t->running;
-}
-
 enum tv_err
 trail_set(struct trail *t, enum trail_to to, const char *path)
 {
-	t->on = to != TRAIL_OFF && start_thread(t);
+	if (to != TRAIL_OFF && !t->running)
+		t->running = thread_start(&t->thread, "audit", thread_main, t) == 0;
+	t->on = to != TRAIL_OFF && t->running;
 	if (!t->running)
 		return to == TRAIL_OFF ? TV_OK : TV_ESYS;
 	pthread_mutex_lock(&t->lock);

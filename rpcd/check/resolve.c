@@ -245,7 +245,7 @@ take_worker(struct resolver *r)
 		r->idle = w->next;
 		return w;
 	}
-	if ((w = calloc(1, sizeof(*w))) != NULL && (w->jobs = jobs_new(r->loop)) == NULL) {
+	if ((w = calloc(1, sizeof(*w))) != NULL && (w->jobs = jobs_new(r->loop, "resolve")) == NULL) {
 		free(w);
 		w = NULL;
 	}

@@ -2,11 +2,15 @@
 #ifndef TV_TESTS_SIM_RAFT_REAL_H
 #define TV_TESTS_SIM_RAFT_REAL_H
 
-#include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/raftd.h"
 #include "tests/sim/memfs.h"
 #include "tests/sim/raft_world.h"
+
+/* In place of the thread of common/proc/jobs.c: see raft_real_shell.c. */
+struct jobs {
+	bool running;
+};
 
 struct real_node {
 	struct world *w;
@@ -14,7 +18,7 @@ struct real_node {
 	char name[16], dir[64], log_dir[96], state_dir[96];
 	struct memfs *fs;
 	struct raftd d;			/* what snapshot_recv.c needs of it */
-	struct worker worker;		/* d's */
+	struct jobs worker;		/* d's */
 	struct snapshot_recv *recv;
 	/* a crash within the call at hand */
 	uint64_t crash_in;		/* calls of the disk until then; 0: none */

@@ -12,7 +12,6 @@
 #include "common/proc/jobs.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/statethread.h"
-#include "raftd/engine/worker.h"
 #include "tests/sim/raft_real.h"
 
 struct logthread *
@@ -57,17 +56,17 @@ logthread_reset(struct logthread *t, uint64_t snapshot_index, uint64_t snapshot_
 }
 
 enum tv_err
-worker_start(struct worker *w, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
+jobs_add_only(struct jobs *j, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
 {
-	struct real_node *r = (struct real_node *)(void *)((char *)w - offsetof(struct real_node, worker));
+	struct real_node *r = (struct real_node *)(void *)((char *)j - offsetof(struct real_node, worker));
 
 	/* What comes from within done() has no hurry: others may be quicker, and it waits for long. */
-	if (w->running && r->later++ % 2 == 0)
+	if (j->running && r->later++ % 2 == 0)
 		return TV_EAGAIN;
 	work(ctx);
-	w->running = true;
+	j->running = true;
 	done(ctx);
-	w->running = false;
+	j->running = false;
 	return TV_OK;
 }
 

@@ -42,7 +42,7 @@ setup(void)
 	ck_assert_int_eq(pwrite(fd, whole, BYTES, 0), BYTES);
 	ck_assert_int_eq(blocksums_make(&sums, fd, BYTES, BLOCK, &sum), TV_OK);
 	loop = ev_loop_new(0);
-	jobs = jobs_new(loop);
+	jobs = jobs_new(loop, "jobs");
 	told = 0;
 	file = snapshot_file_new(jobs, fd, scratch_path("file"), &sums, on_read, NULL);
 	ck_assert_ptr_nonnull(file);

@@ -9,7 +9,6 @@
 #include "raftd/engine/engine.h"
 #include "common/proc/jobs.h"
 #include "raftd/engine/statethread.h"
-#include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/snapshot/install_meta.h"
 #include "raftd/snapshot/snapshot_recv.h"
@@ -123,9 +122,9 @@ jobs_add(struct jobs *j, void (*work)(void *ctx), void (*done)(void *ctx), void 
 
 /* Of the life cycle of a daemon, which is linked for one function. */
 struct jobs *
-jobs_new(struct ev_loop *loop)
+jobs_new(struct ev_loop *loop, const char *name)
 {
-	(void)loop;
+	(void)loop, (void)name;
 	return NULL;
 }
 
@@ -149,9 +148,9 @@ statethread_between(struct statethread *s, void (*work)(struct fsm *f, void *ctx
 }
 
 enum tv_err
-worker_start(struct worker *w, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
+jobs_add_only(struct jobs *j, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
 {
-	(void)w, (void)work, (void)done, (void)ctx;
+	(void)j, (void)work, (void)done, (void)ctx;
 	installs = true;
 	return TV_OK;
 }
