@@ -21,7 +21,7 @@ common_libtvrt_a_SOURCES = \
 	common/conf/conf.c common/conf/elsewhere.c common/conf/elsewhere.h common/conf/conf_value.c common/conf/conf.h common/conf/conf_value.h \
 	common/conf/cluster_conf.c common/conf/node_id.c common/conf/cluster_conf.h \
 	common/conf/keys.c common/conf/keygen.c common/conf/keys.h \
-	common/base/dirs.c common/base/dirs.h \
+	common/base/dirs.c common/base/dirs.h common/base/file.c common/base/file.h \
 	common/proc/sandbox.c common/proc/sandbox_landlock.c common/proc/sandbox_seccomp.c common/proc/sandbox_stale.c \
 	common/proc/sandbox.h common/proc/sandbox_parts.h \
 	common/proc/privdrop.c common/proc/privdrop.h common/proc/hold.c common/proc/hold.h common/proc/past.c common/proc/past.h common/proc/folders.c common/proc/folders.h common/proc/helper.c common/proc/helper.h common/proc/helper_monitor.c common/proc/helper_monitor.h common/proc/helper_main.c common/proc/helper_main.h \

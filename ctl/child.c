@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "ctl/child.h"
 
 static sigset_t outside;		/* the mask that we were started with */

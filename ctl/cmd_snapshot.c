@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "ctl/ctl.h"
 #include "ctl/snapfacts.h"
 
@@ -162,17 +163,9 @@ grow_name(struct growing *g, const char *file)
 static const char *
 grow_keep(struct growing *g, const char *file)
 {
-	char copy[PATH_MAX];
-	const char *failed = NULL;
-	int dir;
+	bool kept = fsync(fileno(g->f)) == 0 && grow_name(g, file) && file_rename(g->path, file) == TV_OK;
 
-	snprintf(copy, sizeof(copy), "%s", file);
-	dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0 || fsync(fileno(g->f)) < 0 || !grow_name(g, file) || rename(g->path, file) < 0 || fsync(dir) < 0)
-		failed = strerror(errno);
-	if (dir >= 0)
-		(void)close(dir);
-	return failed;
+	return kept ? NULL : strerror(errno);
 }
 
 static void

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "ctl/handler.h"
 
 #define VARIABLES_MAX 128

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "ctl/ctl.h"
 
 #define TOKEN_BYTES_MAX 4096u
@@ -30,17 +30,6 @@ read_line(struct buf *out)
 			buf_u8(out, c);
 	}
 	return n >= 0;
-}
-
-static bool
-read_all(int fd, struct buf *out)
-{
-	uint8_t *p;
-	ssize_t n;
-
-	while ((p = buf_room(out, 4096)) != NULL && ((n = read(fd, p, 4096)) > 0 || (n < 0 && errno == EINTR)))
-		out->len += n > 0 ? (size_t)n : 0;
-	return p == NULL || n == 0;
 }
 
 /* May nobody else read it?  A pipe is between those who hold its ends. */
@@ -89,7 +78,8 @@ token_file_read(const char *what, const char *path, struct buf *out)
 		close(fd);
 		return false;
 	}
-	good = fd >= 0 && (input ? read_line(out) : read_all(fd, out));
+	good = fd >= 0 && (input ? read_line(out) : file_read_fd(fd, out) != TV_ESYS);
+	out->failed = out->failed || (!input && out->len > TOKEN_BYTES_MAX);
 	if (!good)
 		fprintf(stderr, "clusterctl: %s: %s: %s\n", what, name, strerror(errno));
 	if (fd >= 0 && !input)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "gossipd/conflict_pause.h"
 
 #define FORGOTTEN_NS (INT64_C(900) * 1000000000)

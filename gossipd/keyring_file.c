@@ -1,15 +1,12 @@
 /* The files of the ring: `keyring`, the keys themselves, and `keyring.seen`, the ids of all keys ever held. */
 #include "config.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "gossipd/keyring_int.h"
 
 /* -- ids of keys ever held ---------------------------------------------------------- */
@@ -54,26 +51,14 @@ keyring_parse_seen(struct kring *k, const char *text, size_t len)
 
 /* -- files ----------------------------------------------------------------------------- */
 
-/* The file as a whole or not at all, also after a loss of power. */
+/* A file of the ring, seen from its folder. */
 static enum tv_err
-replace_file(const char *dir, const char *name, const char *text, size_t len)
+replace_file(const struct kring *k, const char *name, struct span text)
 {
-	int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd, saved;
-	char temp[64];
-	bool ok;
+	char path[4096 + 16];
 
-	if (at < 0)
-		return TV_ESYS;
-	snprintf(temp, sizeof(temp), "%s.new", name);
-	fd = openat(at, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	ok = fd >= 0 && fchmod(fd, 0600) == 0 && write_all(fd, text, len) && fsync(fd) == 0 &&
-	    renameat(at, temp, at, name) == 0 && fsync(at) == 0;
-	saved = errno;
-	if (fd >= 0)
-		close(fd);
-	close(at);
-	errno = saved;
-	return ok ? TV_OK : TV_ESYS;
+	snprintf(path, sizeof(path), "%s/%s", k->dir, name);
+	return file_replace(AT_FDCWD, path, text, 0600);
 }
 
 size_t
@@ -105,7 +90,7 @@ write_seen(struct kring *k)
 		at += 2 * KEY_ID_BYTES;
 		text[at++] = '\n';
 	}
-	return replace_file(k->dir, KEYRING_SEEN_FILE, text, at);
+	return replace_file(k, KEYRING_SEEN_FILE, span_of(text, at));
 }
 
 enum tv_err
@@ -121,7 +106,7 @@ keyring_store(struct kring *k)
 		err = write_seen(k);
 	if (err == TV_OK) {
 		k->seen_changed = false;
-		err = replace_file(k->dir, KEYRING_FILE, s->text, len);
+		err = replace_file(k, KEYRING_FILE, span_of(s->text, len));
 	}
 	if (err == TV_OK)
 		s->stored = s->work;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "gossipd/net.h"
 #include "gossipd/snapshot.h"
@@ -20,7 +20,7 @@
 #define FOUND_BYTES_MAX (256u << 20)
 
 struct snapshot {
-	char *path, *fresh_path;
+	char *path;
 	int fd;
 	size_t size;			/* of the file, up to its last whole line */
 	size_t fresh_size;		/* when it was last written afresh; 0: not by us */
@@ -32,23 +32,6 @@ struct snapshot {
 	uint64_t errors;
 	struct log_limit limit;
 };
-
-/* The whole file, or SPAN_NONE; free() its p. */
-static struct span
-read_file(int fd, size_t size)
-{
-	uint8_t *bytes = malloc(size + 1);
-	size_t at = 0;
-
-	while (bytes != NULL && at < size) {
-		ssize_t n = pread(fd, bytes + at, size - at, (off_t)at);
-
-		if (n <= 0)
-			break;
-		at += (size_t)n;
-	}
-	return span_of(bytes, bytes != NULL ? at : 0);
-}
 
 /* What a crash cut off in the middle goes, so that the next line does not continue it. */
 static void
@@ -65,7 +48,7 @@ snapshot_open(const char *path, struct span self, size_t members_max, struct sna
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
 	struct stat st;
-	struct span text;
+	struct buf text = BUF_INIT(FILE_BYTES_MAX);
 	int opened;
 
 	*found = (struct snapshot_found){ .arena = ARENA_INIT(FOUND_BYTES_MAX) };
@@ -76,10 +59,8 @@ snapshot_open(const char *path, struct span self, size_t members_max, struct sna
 	s->path = strdup(path);
 	s->pending = BUF_INIT(PENDING_BYTES_MAX);
 	s->limit = (struct log_limit){ .burst = 1, .period = MONO_S(60) };
-	if (s->path == NULL || asprintf(&s->fresh_path, "%s.compact", path) < 0)
-		s->fresh_path = NULL;
-	errno = s->fd < 0 ? opened : s->fresh_path == NULL ? ENOMEM : EFBIG;	/* or what fstat says */
-	if (s->fd < 0 || s->fresh_path == NULL || fstat(s->fd, &st) != 0 || st.st_size > FILE_BYTES_MAX) {
+	errno = s->fd < 0 ? opened : s->path == NULL ? ENOMEM : EFBIG;	/* or what fstat says */
+	if (s->fd < 0 || s->path == NULL || fstat(s->fd, &st) != 0 || st.st_size > FILE_BYTES_MAX) {
 		int why = errno;
 
 		snapshot_close(s, NULL);
@@ -87,13 +68,12 @@ snapshot_open(const char *path, struct span self, size_t members_max, struct sna
 		return NULL;
 	}
 	s->size = (size_t)st.st_size;
-	text = read_file(s->fd, s->size);
-	if (text.len == s->size)
-		cut_tail(s, snapshot_read(text, path, self, members_max, found));
+	if (file_read_fd(s->fd, &text) == TV_OK)
+		cut_tail(s, snapshot_read(buf_span(&text), path, self, members_max, found));
 	else
 		s->stale = true;	/* no memory, or a bad disk: what it holds is told by others again */
 	s->clocks = found->clocks;
-	free((void *)text.p);
+	buf_done(&text);
 	return s;
 }
 
@@ -199,12 +179,6 @@ complain(struct snapshot *s, const char *what)
 		    strerror(saved));
 }
 
-static bool
-write_span(int fd, struct span text)
-{
-	return write_all(fd, text.p, text.len);
-}
-
 /* Half of a file beyond this is history. */
 static size_t
 compact_above(const struct snapshot *s)
@@ -236,23 +210,22 @@ static void
 compact(struct snapshot *s, const struct swim *core)
 {
 	struct buf b = BUF_INIT(FILE_BYTES_MAX);
-	int fd;
+	enum tv_err err = TV_ENOMEM;
+	int fd = -1;
 
 	put_all(s, core, &b);
-	fd = open(s->fresh_path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0 && !b.failed && write_span(fd, buf_span(&b)) && fdatasync(fd) == 0 &&
-	    rename(s->fresh_path, s->path) == 0) {
+	errno = ENOMEM;
+	if (!b.failed)
+		err = file_replace_open(s->path, buf_span(&b), &fd);
+	if (err != TV_OK)
+		complain(s, "rewriting it");
+	else if (s->stale)
+		log_info("serf", "%s: rewritten, and complete again", s->path);
+	if (fd >= 0) {
 		close(s->fd);
 		s->fd = fd;
 		s->size = s->fresh_size = b.len;
-		if (s->stale)
-			log_info("serf", "%s: rewritten, and complete again", s->path);
-		s->stale = false;
-	} else {
-		complain(s, "rewriting it");
-		if (fd >= 0)
-			close(fd);
-		(void)unlink(s->fresh_path);	/* gives the room back */
+		s->stale = err != TV_OK;
 	}
 	buf_done(&b);
 }
@@ -263,7 +236,7 @@ append(struct snapshot *s)
 {
 	if (s->pending.failed) {
 		errno = ENOMEM;
-	} else if (write_span(s->fd, buf_span(&s->pending))) {
+	} else if (write_all(s->fd, s->pending.data, s->pending.len)) {
 		s->size += s->pending.len;
 		return;
 	}
@@ -296,7 +269,6 @@ snapshot_close(struct snapshot *s, const struct swim *core)
 		close(s->fd);
 	}
 	free(s->path);
-	free(s->fresh_path);
 	buf_done(&s->pending);
 	free(s);
 }

@@ -24,7 +24,7 @@ rpcd_librpcfailover_a_SOURCES = rpcd/route/failover.c rpcd/route/failover.h
 noinst_LIBRARIES += rpcd/librpcacl.a
 rpcd_librpcacl_a_SOURCES = \
 	rpcd/acl/resolver.c rpcd/acl/resolver.h rpcd/acl/grants.c rpcd/acl/grants.h rpcd/acl/rights.c rpcd/acl/rights.h \
-	rpcd/acl/tokens.c rpcd/acl/tokens.h rpcd/acl/keep.c rpcd/acl/keep.h rpcd/acl/guard.c rpcd/acl/guard.h
+	rpcd/acl/tokens.c rpcd/acl/tokens.h rpcd/acl/guard.c rpcd/acl/guard.h
 
 # Copies of the primary datacenter's tokens, policies and roles.
 noinst_LIBRARIES += rpcd/librpcreplicate.a

@@ -1,9 +1,8 @@
-/* Folders and files; see dirs.h. */
+/* Folders; see dirs.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/base/dirs.h"
 
@@ -42,22 +41,4 @@ dirs_parent_open(const char *path, char *parent, size_t cap)
 	else
 		snprintf(parent, cap, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 	return stat(parent, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX);
-}
-
-bool
-write_all(int fd, const void *bytes, size_t len)
-{
-	const char *p = bytes;
-
-	while (len > 0) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		p += n;
-		len -= (size_t)n;
-	}
-	return true;
 }

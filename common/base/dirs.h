@@ -1,4 +1,4 @@
-/* Folders: making them at start, and whether one can be trusted to keep its files; and writing to a file. */
+/* Folders: making them at start, and whether one can be trusted to keep its files. */
 #ifndef TV_COMMON_BASE_DIRS_H
 #define TV_COMMON_BASE_DIRS_H
 
@@ -12,8 +12,5 @@ bool dirs_make(const char *path);
  * The folder's name goes to parent[cap] (cut if longer).  A sticky folder such as /tmp is safe in this sense.
  */
 bool dirs_parent_open(const char *path, char *parent, size_t cap);
-
-/* Writes all of it, also in pieces and across signals; false with errno. */
-bool write_all(int fd, const void *bytes, size_t len);
 
 #endif

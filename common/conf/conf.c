@@ -10,6 +10,7 @@
 
 #include "common/base/assert.h"
 #include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/conf/conf.h"
 #include "common/conf/conf_value.h"
@@ -286,24 +287,14 @@ read_file(const char *path, struct buf *out, unsigned *open_mode, char *errbuf, 
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	enum tv_err err;
-	ssize_t n = 1;
 
 	if (fd < 0) {
 		snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
 		return errno == ENOENT ? TV_ENOENT : TV_ESYS;
 	}
 	err = check_file(path, fd, open_mode, errbuf, cap);
-	while (err == TV_OK && n > 0) {
-		uint8_t *room = buf_room(out, 16384);
-
-		n = room != NULL ? read(fd, room, 16384) : 0;
-		if (n > 0)
-			out->len += (size_t)n;
-		if (n < 0 || room == NULL) {
-			snprintf(errbuf, cap, "%s: %s", path, room == NULL ? "is too large" : strerror(errno));
-			err = room == NULL ? TV_ELIMIT : TV_ESYS;
-		}
-	}
+	if (err == TV_OK && (err = file_read_fd(fd, out)) != TV_OK)
+		snprintf(errbuf, cap, "%s: %s", path, err == TV_ELIMIT ? "is too large" : strerror(errno));
 	close(fd);
 	return err;
 }
@@ -319,7 +310,7 @@ conf_read_file(const char *path, struct buf *out, char *errbuf, size_t cap)
 enum tv_err
 conf_load(const char *path, const struct conf_opt *opts, size_t opt_count, void *target, char *errbuf, size_t cap)
 {
-	struct buf text = BUF_INIT(UCL_TEXT_BYTES_MAX + 32768);
+	struct buf text = BUF_INIT(UCL_TEXT_BYTES_MAX + 16384);
 	unsigned open_mode = 0;
 	enum tv_err err;
 

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "common/conf/keys.h"
 
-#define KEY_TEXT_BYTES (sodium_base64_ENCODED_LEN(KEY_BYTES, sodium_base64_VARIANT_ORIGINAL))
+#define FILE_TEXT_BYTES (96 + sodium_base64_ENCODED_LEN(KEY_BYTES, sodium_base64_VARIANT_ORIGINAL))
 
 enum { CLUSTER_KEY, SERVER_KEY, SERVER_PUB, KEY_FILES };
 
@@ -27,64 +27,37 @@ static const struct {
 	[SERVER_PUB] = { "server.pub", 0644, "# Triumvir server key, public half: on every node.\n" },
 };
 
-/* Gives the finished file its name; without replace never that of another one: TV_EEXIST. */
-static enum tv_err
-give_name(int dir, const char *temp, const char *name, bool replace)
+/* The text of a key file: a comment, and the key. */
+static struct span
+print_key(unsigned which, const uint8_t *bin, char text[FILE_TEXT_BYTES])
 {
-	if (replace ? renameat(dir, temp, dir, name) == 0 : linkat(dir, temp, dir, name, 0) == 0)
-		return TV_OK;
-	return errno == EEXIST ? TV_EEXIST : TV_ESYS;
-}
+	size_t at = strlen(files[which].comment);
 
-/* One finished file in the folder, or nothing. */
-static enum tv_err
-write_file(int dir, unsigned which, const char *text, bool replace)
-{
-	char temp[32];
-	enum tv_err err = TV_ESYS;
-	int fd, saved;
-
-	snprintf(temp, sizeof(temp), ".key.%08x", randombytes_random());
-	fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return TV_ESYS;
-	if (write_all(fd, files[which].comment, strlen(files[which].comment)) && write_all(fd, text, strlen(text)) &&
-	    write_all(fd, "\n", 1) && fchmod(fd, files[which].mode) == 0 && fsync(fd) == 0)
-		err = give_name(dir, temp, files[which].name, replace);
-	saved = errno;
-	close(fd);
-	unlinkat(dir, temp, 0);
-	errno = saved;
-	return err;
-}
-
-static void
-encode(const uint8_t *bin, char *text)
-{
-	sodium_bin2base64(text, KEY_TEXT_BYTES, bin, KEY_BYTES, sodium_base64_VARIANT_ORIGINAL);
+	memcpy(text, files[which].comment, at);
+	sodium_bin2base64(text + at, FILE_TEXT_BYTES - at, bin, KEY_BYTES, sodium_base64_VARIANT_ORIGINAL);
+	at += strlen(text + at);
+	text[at++] = '\n';
+	return span_of(text, at);
 }
 
 struct fresh {		/* in locked memory */
 	uint8_t cluster[KEY_BYTES], server[KEY_BYTES];
 	struct key_pair rpc;
-	char cluster_text[KEY_TEXT_BYTES], server_text[KEY_TEXT_BYTES];
+	char texts[KEY_FILES][FILE_TEXT_BYTES];
 };
 
 static enum tv_err
 write_files(int dir, struct fresh *k, unsigned *at)
 {
-	char public[KEY_TEXT_BYTES];
-	const char *texts[KEY_FILES] = { k->cluster_text, k->server_text, public };
+	const uint8_t *keys[KEY_FILES] = { k->cluster, k->server, k->rpc.pub };
 	enum tv_err err = TV_OK;
 
 	randombytes_buf(k->cluster, KEY_BYTES);
 	randombytes_buf(k->server, KEY_BYTES);
-	encode(k->cluster, k->cluster_text);
-	encode(k->server, k->server_text);
 	server_rpc_pair(k->server, &k->rpc);
-	encode(k->rpc.pub, public);
 	for (*at = 0; *at < KEY_FILES; ++*at)
-		if ((err = write_file(dir, *at, texts[*at], false)) != TV_OK)
+		if ((err = file_create(dir, files[*at].name, print_key(*at, keys[*at], k->texts[*at]),
+		    files[*at].mode)) != TV_OK)
 			break;
 	for (unsigned i = *at; err != TV_OK && i-- > 0;) {	/* ours, a moment old: no half set stays behind */
 		int saved = errno;
@@ -92,8 +65,6 @@ write_files(int dir, struct fresh *k, unsigned *at)
 		unlinkat(dir, files[i].name, 0);
 		errno = saved;
 	}
-	if (err == TV_OK && fsync(dir) != 0)
-		return TV_ESYS;
 	return err;
 }
 
@@ -153,7 +124,7 @@ enum tv_err
 keys_derive_pub(const char *dir, char *errbuf, size_t cap)
 {
 	struct server_keys keys;
-	char path[4096], public[KEY_TEXT_BYTES];
+	char path[4096], public[FILE_TEXT_BYTES];
 	int fd;
 	enum tv_err err = open_dir(dir, &fd, errbuf, cap);
 
@@ -162,11 +133,9 @@ keys_derive_pub(const char *dir, char *errbuf, size_t cap)
 	snprintf(path, sizeof(path), "%s/%s", dir, files[SERVER_KEY].name);
 	err = server_keys_load(path, NULL, SERVER_RPC, &keys, errbuf, cap);
 	if (err == TV_OK) {
-		encode(keys.rpc[0].pub, public);
+		err = file_replace(fd, files[SERVER_PUB].name, print_key(SERVER_PUB, keys.rpc[0].pub, public),
+		    files[SERVER_PUB].mode);
 		server_keys_wipe(&keys);
-		err = write_file(fd, SERVER_PUB, public, true);
-		if (err == TV_OK && fsync(fd) != 0)
-			err = TV_ESYS;
 		if (err != TV_OK)
 			snprintf(errbuf, cap, "%s/%s: %s", dir, files[SERVER_PUB].name, strerror(errno));
 	}

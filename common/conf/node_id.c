@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "common/base/uuid.h"
 #include "common/conf/cluster_conf.h"
 
@@ -47,29 +48,19 @@ read_id(int dir, const char *path, char id[UUID_CHARS + 1], char *errbuf, size_t
 	return TV_OK;
 }
 
-/* Losing the race (EEXIST) is as good as winning it. */
+/* Losing the race (TV_EEXIST) is as good as winning it. */
 static bool
 write_id(int dir)
 {
-	char temp[32], line[UUID_CHARS + 2];
+	char line[UUID_CHARS + 2];
 	uint8_t random[UUID_BYTES];
-	bool done;
-	int fd, saved;
+	enum tv_err err;
 
-	snprintf(temp, sizeof(temp), ".node-id.%08x", randombytes_random());
-	fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return false;
 	randombytes_buf(random, sizeof(random));
 	uuid_v4(random, line);
 	line[UUID_CHARS] = '\n';
-	done = write(fd, line, UUID_CHARS + 1) == UUID_CHARS + 1 && fchmod(fd, 0644) == 0 && fsync(fd) == 0 &&
-	    (linkat(dir, temp, dir, NODE_ID_FILE, 0) == 0 || errno == EEXIST);
-	saved = errno;
-	close(fd);
-	unlinkat(dir, temp, 0);
-	errno = saved;
-	return done && fsync(dir) == 0;
+	err = file_create(dir, NODE_ID_FILE, span_of(line, UUID_CHARS + 1), 0644);
+	return err == TV_OK || err == TV_EEXIST;
 }
 
 enum tv_err

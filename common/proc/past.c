@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "common/proc/past.h"
 
 #define PATH_BYTES 4096
@@ -75,28 +75,6 @@ past_check(const char *data, const struct cluster_conf *c, const char *conf_dir,
 	return TV_OK;
 }
 
-/* A new file in its place, on disk before the old one goes. */
-static bool
-replace(const char *data, const char *path, const char *text)
-{
-	char fresh[PATH_BYTES];
-	int fd, dir = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool done;
-
-	if (dir < 0 || !path_of(data, PAST_NAME ".new", fresh)) {
-		if (dir >= 0)
-			close(dir);
-		return false;
-	}
-	fd = openat(dir, PAST_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	done = fd >= 0 && write_all(fd, text, strlen(text)) && fsync(fd) == 0;
-	if (fd >= 0)
-		close(fd);
-	done = done && rename(fresh, path) == 0 && fsync(dir) == 0;
-	close(dir);
-	return done;
-}
-
 enum tv_err
 past_write(const char *data, const struct cluster_conf *c, char *errbuf, size_t cap)
 {
@@ -117,7 +95,7 @@ past_write(const char *data, const struct cluster_conf *c, char *errbuf, size_t 
 		return TV_OK;
 	snprintf(text, sizeof(text), "# What this node has been; what it must be told to cease to be: cluster.conf(5)\n"
 	    "server = %s\nencrypted = %s\n", is.server ? "true" : "false", is.encrypted ? "true" : "false");
-	if (replace(data, path, text))
+	if (file_replace(AT_FDCWD, path, span_str(text), 0600) == TV_OK)
 		return TV_OK;
 	snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
 	return TV_ESYS;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "raftd/fsm/fsm_int.h"
 #include "raftd/store/bdb/store_behind.h"
 
@@ -91,20 +92,12 @@ damage_mark(const struct fsm *f)
 enum tv_err
 fsm_set_aside(const char *dir)
 {
-	char aside[4096], *slash;
+	char aside[4096];
 	enum tv_err err;
 
 	restore_path(aside, sizeof(aside), dir, "." DAMAGED);
 	err = restore_remove_dir(aside);
-	if (err == TV_OK && rename(dir, aside) == -1)
-		err = TV_ESYS;
-	if (err != TV_OK)
-		return err;
-	slash = strrchr(aside, '/');
-	if (slash == NULL)
-		return store_dir_sync(".");
-	*slash = '\0';
-	return store_dir_sync(aside);
+	return err == TV_OK ? file_rename(dir, aside) : err;
 }
 
 void

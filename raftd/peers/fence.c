@@ -6,15 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "common/proc/jobs.h"
 #include "raftd/engine/engine.h"
 #include "raftd/peers/fence.h"
 #include "raftd/peers/gossip.h"
-#include "raftd/store/bdb/store_env.h"
 
 #define FENCE_NAME "fenced"
 #define FENCE_BYTES 128
@@ -22,9 +21,9 @@
 /* -- the fence, kept beside log/ and state/: who starts again alone must not have forgotten it -- */
 
 static const char *
-path_of(const struct raftd *d, const char *name, char dst[512])
+path_of(const struct raftd *d, char dst[512])
 {
-	snprintf(dst, 512, "%s/raftd/%s", d->cluster.data_dir, name);
+	snprintf(dst, 512, "%s/raftd/" FENCE_NAME, d->cluster.data_dir);
 	return dst;
 }
 
@@ -53,34 +52,26 @@ struct keeping {
 static enum tv_err
 keep(const struct raftd *d, uint64_t generation)
 {
-	char path[512], fresh[512], text[FENCE_BYTES];
+	char path[512], text[FENCE_BYTES];
 	int n = fence_text(text, d->id.store_id, generation);
-	int fd = open(path_of(d, FENCE_NAME ".tmp", fresh), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-	    0600);
-	bool ok = fd != -1 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
 
-	if (fd != -1)
-		(void)close(fd);
-	if (!ok || rename(fresh, path_of(d, FENCE_NAME, path)) == -1)
-		return TV_ESYS;
-	return store_parent_sync(path);
+	return file_replace(AT_FDCWD, path_of(d, path), span_of(text, (size_t)n), 0600);
 }
 
 /* 0: there is none of this log.  A damaged one counts: a server that was fenced must not forget it (S89). */
 static uint64_t
 kept(const struct raftd *d)
 {
-	char path[512], text[FENCE_BYTES] = "", sound[FENCE_BYTES], store[37] = "";
-	int fd = open(path_of(d, FENCE_NAME, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct buf bytes = BUF_INIT(FENCE_BYTES);
+	char path[512], text[FENCE_BYTES] = "", sound[FENCE_BYTES] = "", store[37] = "";
+	enum tv_err err = file_read(path_of(d, path), &bytes);
 	uint64_t generation = 0;
 
-	if (fd == -1 && errno == ENOENT)
+	if (err == TV_OK)
+		(void)span_copy(buf_span(&bytes), text, sizeof(text));
+	buf_done(&bytes);
+	if (err == TV_ENOENT)
 		return 0;
-	if (fd == -1 || read(fd, text, sizeof(text) - 1) <= 0)
-		text[0] = '\0';
-	if (fd != -1)
-		(void)close(fd);
-	sound[0] = '\0';
 	if (sscanf(text, "%36s %" SCNu64, store, &generation) == 2)
 		(void)fence_text(sound, store, generation);
 	if (sound[0] == '\0' || strcmp(sound, text) != 0) {

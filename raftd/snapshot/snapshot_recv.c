@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/proc/daemon.h"
 #include "common/proc/jobs.h"
@@ -100,19 +100,6 @@ recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
 
 /* -- files that make the installation repeatable -- */
 
-static enum tv_err
-sync_dir(struct raftd *d)
-{
-	char path[512];
-	int fd = open(path_of(d, ".", path, sizeof(path)), O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
-
-	if (fd < 0)
-		return TV_ESYS;
-	rc = fsync(fd);
-	(void)close(fd);
-	return rc < 0 ? TV_ESYS : TV_OK;
-}
-
 /* [index, term, config, checksum] to install-meta. */
 static enum tv_err
 write_meta(struct raftd *d, const struct raft_msg *m)
@@ -120,15 +107,10 @@ write_meta(struct raftd *d, const struct raft_msg *m)
 	struct buf b = BUF_INIT(INSTALL_META_BYTES_MAX);
 	char path[512];
 	enum tv_err err = TV_ESYS;
-	int fd;
 
 	install_meta_write(&b, m->log_index, m->log_term, m->config);
-	(void)unlink(path_of(d, "install-meta", path, sizeof(path)));
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0 && !b.failed && write(fd, b.data, b.len) == (ssize_t)b.len && fsync(fd) == 0)
-		err = TV_OK;
-	if (fd >= 0)
-		(void)close(fd);
+	if (!b.failed)
+		err = file_replace(AT_FDCWD, path_of(d, "install-meta", path, sizeof(path)), buf_span(&b), 0600);
 	buf_done(&b);
 	return err;
 }
@@ -155,19 +137,11 @@ make_durable(struct snapshot_recv *s)
 	 * new one's meta file.
 	 */
 	remove_install(s->d);
-	err = sync_dir(s->d);
+	err = file_sync_parent(path_of(s->d, "snapshot-install", to, sizeof(to)));
 	/* The meta file first: without the snapshot beside it, it means nothing. */
 	if (err == TV_OK)
 		err = write_meta(s->d, &s->install);
-	if (err == TV_OK)
-		err = sync_dir(s->d);
-	if (err != TV_OK)
-		return err;
-	path_of(s->d, "snapshot-recv.tmp", from, sizeof(from));
-	path_of(s->d, "snapshot-install", to, sizeof(to));
-	if (rename(from, to) < 0)
-		return TV_ESYS;
-	return sync_dir(s->d);
+	return err == TV_OK ? file_rename(path_of(s->d, "snapshot-recv.tmp", from, sizeof(from)), to) : err;
 }
 
 /* -- installing -- */
@@ -519,17 +493,13 @@ struct interrupted {
 static enum tv_err
 read_meta(struct raftd *d, struct interrupted *t)
 {
-	uint8_t *bytes = malloc(INSTALL_META_BYTES_MAX);
+	struct buf bytes = BUF_INIT(INSTALL_META_BYTES_MAX);
 	char path[512];
-	int fd = open(path_of(d, "install-meta", path, sizeof(path)), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	enum tv_err err = fd >= 0 ? TV_ECORRUPT : TV_ENOENT;
-	ssize_t n;
+	enum tv_err err = file_read(path_of(d, "install-meta", path, sizeof(path)), &bytes);
 
-	if (fd >= 0 && bytes != NULL && (n = read(fd, bytes, INSTALL_META_BYTES_MAX)) > 0)
-		err = install_meta_read(span_of(bytes, (size_t)n), &t->index, &t->term, &t->config);
-	if (fd >= 0)
-		(void)close(fd);
-	free(bytes);
+	if (err == TV_OK)
+		err = install_meta_read(buf_span(&bytes), &t->index, &t->term, &t->config);
+	buf_done(&bytes);
 	return err;
 }
 

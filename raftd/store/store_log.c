@@ -15,6 +15,7 @@
 #include <sodium.h>
 
 #include "common/base/assert.h"
+#include "common/base/file.h"
 #include "common/base/uuid.h"
 #include "common/proc/thread.h"
 #include "raftd/store/store_int.h"
@@ -60,7 +61,7 @@ remove_files(const char *dir, uint32_t from, uint32_t to)
 		store_file_path(dir, n, path, sizeof(path));
 		if (unlink(path) == -1 && errno != ENOENT)
 			return errno;
-		if (store_dir_sync(dir) != TV_OK)
+		if (file_sync_dir(dir) != TV_OK)
 			return errno;
 	}
 	return 0;

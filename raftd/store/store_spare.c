@@ -19,6 +19,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "raftd/store/store_int.h"
 
 #define SPARE_TEMP "spare"
@@ -90,7 +91,7 @@ give_name(struct log_store *s, const char *temp, uint32_t file)
 	s->naming = true;
 	pthread_mutex_unlock(&s->lock);
 	if (current_file(&s->env) + 1 == file && renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_NOREPLACE) == 0 &&
-	    store_dir_sync(s->env.dir) != TV_OK)
+	    file_sync_dir(s->env.dir) != TV_OK)
 		(void)unlink(path);
 	pthread_mutex_lock(&s->lock);
 	s->naming = false;

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "rpcd/acl/grants.h"
-#include "rpcd/acl/keep.h"
 #include "rpcd/acl/rights.h"
 
 #define KEPT_MAX 8192
@@ -93,7 +93,7 @@ turn_on(struct acl_resolver *r)
 	if (r->kept || r->conf.path == NULL)
 		return;
 	r->kept = true;			/* one try: what failed would fail each time */
-	err = keep_write(r->conf.path, span_str(text));
+	err = file_replace(AT_FDCWD, r->conf.path, span_str(text), 0600);
 	if (err != TV_OK)
 		log_warn("acl", "%s: cannot be written, so a start without servers will not know that access control "
 		    "holds: %s", r->conf.path, strerror(errno));
@@ -107,7 +107,7 @@ turn_off(struct acl_resolver *r)
 		log_warn("acl", "access control does not hold any more, say the servers");
 		grants_clear(r->grants);
 		if (r->kept)
-			(void)keep_remove(r->conf.path);
+			(void)file_remove(r->conf.path);
 		r->kept = false;
 	}
 	r->state = OFF;
@@ -586,7 +586,7 @@ acl_resolver_new(const struct acl_resolver_conf *conf)
 		return NULL;
 	}
 	/* A file that cannot be read says no less: it is there. */
-	r->kept = conf->path != NULL && keep_read(conf->path, &said) != TV_ENOENT;
+	r->kept = conf->path != NULL && file_read(conf->path, &said) != TV_ENOENT;
 	if (conf->expected || r->kept)
 		r->state = ON;
 	buf_done(&said);

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "common/base/arena.h"
+#include "common/base/file.h"
 #include "common/record/ops.h"
 #include "common/record/records.h"
 #include "common/record/schema_json.h"
-#include "rpcd/acl/keep.h"
 #include "rpcd/acl/tokens.h"
 
 #define FILE_BYTES_MAX (16 * 1024)
@@ -81,9 +81,9 @@ agent_tokens_open(struct agent_tokens *t, char *errbuf, size_t cap)
 	if (t->path == NULL || !t->conf->acl_persist)
 		return TV_OK;
 	text.secret = true;
-	err = keep_read(t->path, &text);
-	if (err == TV_ESYS || err == TV_ELIMIT)
-		snprintf(why, sizeof(why), "%s", err == TV_ESYS ? strerror(errno) : "is too large");
+	err = file_read(t->path, &text);
+	if (err != TV_OK && err != TV_ENOENT)
+		snprintf(why, sizeof(why), "%s", err == TV_ELIMIT ? "is too large" : strerror(errno));
 	if (err == TV_OK)
 		err = take_file(t, buf_span(&text), why, sizeof(why));
 	buf_done(&text);
@@ -173,7 +173,7 @@ write_file(struct agent_tokens *t)
 			*field_of(&k, (enum rpcd_token)kind) = buf_span(&t->set[kind]);
 	schema_json_rec(&kept_tokens_schema, &k, &text);
 	buf_u8(&text, '\n');
-	err = text.failed ? TV_ENOMEM : keep_write(t->path, buf_span(&text));
+	err = text.failed ? TV_ENOMEM : file_replace(AT_FDCWD, t->path, buf_span(&text), 0600);
 	buf_done(&text);
 	for (int kind = 0; kind < RPCD_TOKENS && err == TV_OK; kind++)
 		t->kept[kind] = t->is_set[kind] && t->set[kind].len > 0;

@@ -8,10 +8,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/record/record.h"
 #include "common/record/schema_json.h"
@@ -70,70 +69,16 @@ registry_print(struct registry *r, struct buf *out)
 	buf_puts(out, "]");
 }
 
-void
-file_sync_folder(const char *path)
-{
-	char dir[PATH_MAX];
-	const char *slash = strrchr(path, '/');
-
-	if (slash == NULL || !span_copy(span_of(path, (size_t)(slash - path)), dir, sizeof(dir)))
-		return;
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	(void)fsync(fd);	/* the file itself is safe; at worst the old one comes back */
-	close(fd);
-}
-
 enum tv_err
-file_replace(const char *path, struct span json, bool durable)
+registry_file_write(const char *path, struct span json)
 {
 	struct buf text = BUF_INIT(FILE_BYTES_MAX);
-	char temp[PATH_MAX];
-	enum tv_err err = TV_ESYS;
+	enum tv_err err;
 
 	text.secret = true;
 	json_pretty(json, &text);
-	int n = snprintf(temp, sizeof(temp), "%s.new", path);
-	int fd = n < 0 || (size_t)n >= sizeof(temp) ? -1 :
-	    open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (text.failed)
-		err = TV_ELIMIT;
-	else if (fd >= 0)
-		err = write_all(fd, text.data, text.len) ? TV_OK : TV_ESYS;
-	if (err == TV_OK && durable && fsync(fd) != 0)
-		err = TV_ESYS;
-	if (fd >= 0 && close(fd) != 0)
-		err = TV_ESYS;
-	if (err == TV_OK && rename(temp, path) != 0)
-		err = TV_ESYS;
-	if (err == TV_OK && durable)
-		file_sync_folder(path);
+	err = text.failed ? TV_ELIMIT : file_replace(AT_FDCWD, path, buf_span(&text), 0600);
 	buf_done(&text);
-	return err;
-}
-
-enum tv_err
-file_read(const char *path, struct buf *out)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	enum tv_err err = TV_OK;
-
-	if (fd < 0)
-		return errno == ENOENT ? TV_ENOENT : TV_ESYS;
-	for (;;) {
-		uint8_t *to = buf_room(out, 65536);
-		ssize_t n = to == NULL ? -1 : read(fd, to, 65536);
-
-		if (n < 0 && to != NULL && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			err = n == 0 ? TV_OK : to == NULL ? TV_ELIMIT : TV_ESYS;
-			break;
-		}
-		out->len += (size_t)n;
-	}
-	close(fd);
 	return err;
 }
 
@@ -329,7 +274,7 @@ set_aside(const char *path)
 	char bad[PATH_MAX];
 	int n = snprintf(bad, sizeof(bad), "%s.bad", path);
 
-	if (n > 0 && (size_t)n < sizeof(bad) && rename(path, bad) != 0)
+	if (n > 0 && (size_t)n < sizeof(bad) && file_rename(path, bad) != TV_OK)
 		log_warn("agent", "cannot rename %s: %s", path, strerror(errno));
 }
 

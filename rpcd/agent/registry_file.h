@@ -1,17 +1,10 @@
-/* Files as the registry has them: read and replaced as a whole. */
+/* The file of the registry, replaced as a whole. */
 #ifndef TV_RPCD_AGENT_REGISTRY_FILE_H
 #define TV_RPCD_AGENT_REGISTRY_FILE_H
 
-#include "common/base/buf.h"
+#include "common/base/file.h"
 
-/* The whole file.  TV_ENOENT, TV_ELIMIT, TV_ESYS with errno. */
-enum tv_err file_read(const char *path, struct buf *out);
-/*
- * Puts this JSON, laid out for people, in the place of the file, atomically; durable: also waits for the disk.
- * TV_ELIMIT, TV_ESYS with errno.
- */
-enum tv_err file_replace(const char *path, struct span json, bool durable);
-/* The folder of the file, so that a new name survives a crash.  Failures are not told. */
-void file_sync_folder(const char *path);
+/* Puts this JSON, laid out for people, in the place of the file; as file_replace(), and TV_ELIMIT. */
+enum tv_err registry_file_write(const char *path, struct span json);
 
 #endif

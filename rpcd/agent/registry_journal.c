@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/dirs.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/proc/jobs.h"
 #include "rpcd/agent/registry_file.h"
@@ -113,7 +113,7 @@ append(const struct registry_journal *j, struct job *job, int fd)
 	if (fdatasync(fd) != 0)
 		return false;
 	if (st.st_size == 0)
-		file_sync_folder(j->journal);	/* it may be new */
+		(void)file_sync_parent(j->journal);	/* it may be new */
 	return true;
 }
 
@@ -133,7 +133,7 @@ work(void *ctx)
 	struct job *job = &j->job;
 
 	if (job->all.len > 0) {
-		job->all_err = file_replace(j->path, buf_span(&job->all), true);
+		job->all_err = registry_file_write(j->path, buf_span(&job->all));
 		job->all_error = errno;
 		if (job->all_err == TV_OK) {
 			empty_journal(j, job);
@@ -308,7 +308,7 @@ fold(struct registry_journal *j)
 
 	buf_reset(&job->all);
 	registry_print(j->registry, &job->all);
-	enum tv_err err = file_replace(j->path, buf_span(&job->all), true);
+	enum tv_err err = registry_file_write(j->path, buf_span(&job->all));
 	if (err != TV_OK) {
 		log_warn("agent", "cannot write %s: %s", j->path, err == TV_ESYS ? strerror(errno) : tv_strerror(err));
 		return false;

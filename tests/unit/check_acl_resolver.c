@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/file.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "rpcd/acl/grants.h"
 #include "rpcd/acl/guard.h"
-#include "rpcd/acl/keep.h"
 #include "rpcd/acl/rights.h"
 
 /* -- a router ------------------------------------------------------------------ */
@@ -674,10 +674,10 @@ START_TEST(own_tokens)
 	ck_assert(span_eqs(agent_token_default(&t), "c"));
 	agent_tokens_close(&t);
 	conf.acl_persist = true;
-	ck_assert_int_eq(keep_write(path, span_str("{\"Default\":")), TV_OK);
+	ck_assert_int_eq(file_replace(AT_FDCWD, path, span_str("{\"Default\":"), 0600), TV_OK);
 	ck_assert_int_ne(agent_tokens_open(&t, why, sizeof(why)), TV_OK);
 	ck_assert_ptr_nonnull(strstr(why, path));
-	ck_assert_int_eq(keep_remove(path), TV_OK);
+	ck_assert_int_eq(file_remove(path), TV_OK);
 	ck_assert_int_eq(rmdir(dir), 0);
 	begin(false, false, NULL);
 }

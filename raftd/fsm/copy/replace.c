@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "raftd/fsm/fsm_int.h"
 
 #define MARK "complete"
@@ -47,7 +48,7 @@ restore_mark(const char *dir)
 	if (fd == -1)
 		return errno == ENOSPC || errno == EDQUOT ? TV_ENOSPACE : TV_ESYS;
 	close(fd);
-	return store_dir_sync(dir);
+	return file_sync_dir(dir);
 }
 
 /* DIR makes room.  On an error it is where it was. */
@@ -75,9 +76,7 @@ step_in(const char *dir)
 
 	restore_path(fresh, sizeof(fresh), dir, ".new");
 	restore_path(mark, sizeof(mark), dir, "/" MARK);
-	if (rename(fresh, dir) == -1)
-		return TV_ESYS;
-	err = store_parent_sync(dir);
+	err = file_rename(fresh, dir);
 	if (err != TV_OK)
 		return err;
 	(void)unlink(mark);			/* left over it does no harm */
@@ -92,9 +91,9 @@ step_back(const char *dir)
 
 	restore_path(fresh, sizeof(fresh), dir, ".new");
 	restore_path(old, sizeof(old), dir, ".old");
-	if (rename(dir, fresh) == -1 || store_parent_sync(dir) != TV_OK || rename(old, dir) == -1)
+	if (file_rename(dir, fresh) != TV_OK)
 		return TV_ESYS;
-	return store_parent_sync(dir);
+	return file_rename(old, dir);
 }
 
 enum tv_err
@@ -113,7 +112,7 @@ restore_finish(const char *dir)
 	if (!exists(dir) && exists(old) && rename(old, dir) == -1)
 		return TV_ESYS;
 	/* Nothing goes before the name of what stays is durable. */
-	if ((exists(fresh) || exists(old)) && store_parent_sync(dir) != TV_OK)
+	if ((exists(fresh) || exists(old)) && file_sync_parent(dir) != TV_OK)
 		return TV_ESYS;
 	if (restore_remove_dir(fresh) != TV_OK)
 		return TV_ESYS;

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "raftd/store/bdb/store_behind.h"
 #include "raftd/store/bdb/store_env.h"
 #include "raftd/store/bdb/store_fetch.h"
@@ -332,7 +333,7 @@ is_no_room(int ret)
 
 /* 0, or the errno that kept it from being all of them: what is written in part says why when the rest is tried. */
 static int
-write_all(int fd, const void *p, size_t n, off_t at)
+write_all_at(int fd, const void *p, size_t n, off_t at)
 {
 	size_t done = 0;
 
@@ -369,7 +370,7 @@ sync_names(struct store_behind *b)
 	pthread_mutex_unlock(&b->lock);
 	if (!dirty)
 		return 0;
-	if (store_dir_sync(b->dir) != TV_OK)
+	if (file_sync_dir(b->dir) != TV_OK)
 		return is_no_room(errno) ? EIO : errno;
 	pthread_mutex_lock(&b->lock);
 	b->names_synced = made;
@@ -415,7 +416,7 @@ write_pieces(struct store_behind *b, int fd, uint32_t log)
 		struct log_piece *p = b->first;	/* only who holds sync_lock takes it away */
 
 		pthread_mutex_unlock(&b->lock);
-		ret = write_all(fd, p->bytes, p->n, p->at);
+		ret = write_all_at(fd, p->bytes, p->n, p->at);
 		pthread_mutex_lock(&b->lock);
 		if (ret == 0)
 			free(take_piece(b));
@@ -543,7 +544,7 @@ write_pages(struct store_behind *b, bool *again)
 			break;
 		memcpy(bytes, p->bytes, sizeof(bytes));
 		pthread_mutex_unlock(&b->lock);
-		ret = write_all(b->page_fd, bytes, sizeof(bytes), at);
+		ret = write_all_at(b->page_fd, bytes, sizeof(bytes), at);
 		pthread_mutex_lock(&b->lock);
 		p = pageq_find(&b->pages, at);	/* if it was not cut off */
 		if (ret == 0 && p != NULL && p->version == version)
@@ -680,7 +681,7 @@ behind_log_made(struct store_behind *b)
 	now = b->names_made > b->names_synced;	/* of two files not the second without the first */
 	b->names_made++;
 	pthread_mutex_unlock(&b->lock);
-	if (!now || store_dir_sync(b->dir) == TV_OK)
+	if (!now || file_sync_dir(b->dir) == TV_OK)
 		return 0;
 	return is_no_room(errno) ? EIO : errno;
 }
@@ -778,7 +779,7 @@ behind_log_write(struct store_behind *b, uint32_t log, int fd, const void *p, si
 
 	if (keep_back(b, log, p, n, at))
 		return (ssize_t)n;
-	why = write_all(fd, p, n, at);
+	why = write_all_at(fd, p, n, at);
 	pthread_mutex_lock(&b->lock);
 	b->log_dirty = true;
 	b->log_bytes += n;
@@ -875,7 +876,7 @@ take_page(struct store_behind *b, const void *p, off_t at)
 static ssize_t
 write_or_keep(struct store_behind *b, int fd, const void *p, size_t n, off_t at)
 {
-	int why = write_all(fd, p, n, at);
+	int why = write_all_at(fd, p, n, at);
 
 	if (!is_no_room(why) || n != STORE_PAGE_BYTES)
 		return written(why, n);
@@ -996,7 +997,7 @@ behind_temporary_write(struct store_behind *b, int fd, bool made, const void *p,
 	kept = b->spilt_fd == fd && pageq_find(&b->spilt, at) != NULL;
 	pthread_mutex_unlock(&b->lock);
 	if (!kept && made)
-		why = write_all(fd, p, n, at);
+		why = write_all_at(fd, p, n, at);
 	if (kept || (is_no_room(why) && n == STORE_PAGE_BYTES)) {
 		pthread_mutex_lock(&b->lock);
 		if ((b->spilt_fd == -1 || b->spilt_fd == fd) && pageq_put(&b->spilt, at, p)) {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "raftd/store/bdb/store_behind.h"
 #include "raftd/store/bdb/store_env.h"
 #include "raftd/store/bdb/store_fetch.h"
@@ -125,7 +126,7 @@ store_env_open(struct store_env *env, const struct store_env_options *opt, char 
 	memset(env, 0, sizeof(*env));
 	ret = mkdir(opt->dir, 0700) == -1 && errno != EEXIST ? errno : 0;
 	err = store_env_err(env, ret);
-	if (err == TV_OK && store_parent_sync(opt->dir) != TV_OK) {
+	if (err == TV_OK && file_sync_parent(opt->dir) != TV_OK) {
 		ret = errno;
 		err = TV_ESYS;			/* whatever number it has */
 	}
@@ -298,17 +299,4 @@ store_dir_holes(const char *dir)
 			holes += (uint64_t)st.st_size - (uint64_t)st.st_blocks * 512;
 	closedir(d);
 	return holes;
-}
-
-enum tv_err
-store_dir_sync(const char *dir)
-{
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int ret;
-
-	if (fd == -1)
-		return TV_ESYS;
-	ret = fsync(fd);
-	close(fd);
-	return ret == 0 ? TV_OK : TV_ESYS;
 }

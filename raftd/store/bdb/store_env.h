@@ -75,8 +75,6 @@ void store_env_forget_room(struct store_env *env);
 void store_env_allocate(struct store_env *env);
 /* Bytes that the write-ahead log files in `dir` have no blocks for yet. */
 uint64_t store_dir_holes(const char *dir);
-/* Makes the directory entry changes of `dir` durable. */
-enum tv_err store_dir_sync(const char *dir);
 
 /* -- store_hooks.c -- */
 /* Berkeley DB's open(): a file that it makes, such as the next one of the write-ahead log, is durable with its name. */
@@ -101,8 +99,6 @@ enum tv_err store_dir_settle(const char *dir);
  * file again, without a sync, and could not go on from what a second crash leaves of that.  Berkeley DB's code.
  */
 int store_file_make(const char *dir, const char *file);
-/* Makes the name of a file or directory durable. */
-enum tv_err store_parent_sync(const char *path);
 /*
  * False: from here on store_open() fails in this thread.  For closing an environment whose directory is another one's by
  * now: what Berkeley DB does by name then (it syncs each file once more) would hit the other's files.

@@ -6,26 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "raftd/store/bdb/store_env.h"
 
 #define PATH_BYTES_MAX 4200
-
-/* -- names -- */
-
-enum tv_err
-store_parent_sync(const char *path)
-{
-	char parent[PATH_BYTES_MAX];
-	int n = snprintf(parent, sizeof(parent), "%s", path);
-	char *slash = strrchr(parent, '/');
-
-	if (n < 0 || (size_t)n >= sizeof(parent))
-		return TV_ELIMIT;
-	if (slash == NULL)
-		return store_dir_sync(".");
-	slash[slash == parent] = '\0';
-	return store_dir_sync(parent);
-}
 
 /* -- before recovery -- */
 
@@ -66,7 +50,7 @@ store_dir_settle(const char *dir)
 		errno = ret;
 		return TV_ESYS;
 	}
-	return store_dir_sync(dir);
+	return file_sync_dir(dir);
 }
 
 /* -- making -- */
@@ -112,9 +96,7 @@ store_file_make(const char *dir, const char *file)
 	ret = make_btree(fresh);
 	if (ret == 0)
 		ret = settle_file(fresh);
-	if (ret == 0 && rename(fresh, path) == -1)
-		ret = errno;
-	if (ret == 0 && store_dir_sync(dir) != TV_OK)
+	if (ret == 0 && file_rename(fresh, path) != TV_OK)
 		ret = errno;
 	return ret;
 }

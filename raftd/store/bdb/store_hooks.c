@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "raftd/store/bdb/store_behind.h"
 #include "raftd/store/bdb/store_env.h"
 #include "raftd/store/bdb/store_fetch.h"
@@ -202,7 +203,7 @@ name_durable(struct store_behind *b, uint32_t log, const char *path)
 	ret = predecessor_durable(path);
 	if (ret != 0)
 		return ret;
-	return store_parent_sync(path) == TV_OK ? 0 : errno;
+	return file_sync_parent(path) == TV_OK ? 0 : errno;
 }
 
 static int
@@ -497,7 +498,7 @@ hook_unlink(const char *path)
 		return -1;
 	if (!recovering || slash == NULL || log_number(slash + 1) == 0)
 		return 0;
-	return store_parent_sync(path) == TV_OK ? 0 : -1;
+	return file_sync_parent(path) == TV_OK ? 0 : -1;
 }
 
 void
