@@ -178,7 +178,7 @@ add_policy(struct explain *x, const char *id, const char *role)
 	json_array_foreach(x->sources, i, other)
 		if (strcmp(json_text(other, "ID"), id) == 0)
 			return true;		/* by another way */
-	p = acl_get(x->ctl, &acl_policies, id);
+	p = resource_get(x->ctl, &resource_policies, id);
 	if (p == NULL)
 		return false;
 	here = counts(x, json_object_get(p, "Datacenters"), "policy", json_text(p, "Name"), &good);
@@ -240,11 +240,11 @@ add_token(struct explain *x)
 
 	if (accessor == NULL && ctl_token(x->ctl) == NULL)
 		accessor = ACL_ANONYMOUS_ACCESSOR;
-	x->token = accessor != NULL ? acl_get(x->ctl, &acl_tokens, accessor) :
+	x->token = accessor != NULL ? resource_get(x->ctl, &resource_tokens, accessor) :
 	    acl_ask(x->ctl, "GET", "token", "self", NULL);
 	good = x->token != NULL && add_links(x, x->token, "");
 	json_array_foreach(json_object_get(x->token, "Roles"), i, one) {
-		role = good ? acl_get(x->ctl, &acl_roles, json_text(one, "ID")) : NULL;
+		role = good ? resource_get(x->ctl, &resource_roles, json_text(one, "ID")) : NULL;
 		good = role != NULL && add_links(x, role, json_text(role, "Name"));
 		json_decref(role);
 	}

@@ -5,8 +5,6 @@
 
 #include "ctl/acl.h"
 
-#define WIDTH_OF_ID 64
-#define TIMEOUT_S 60
 #define RULES_BYTES_MAX (1u << 20)
 
 /* -- policies -- */
@@ -26,53 +24,55 @@ datacenters(json_t *row)
 	return kept;
 }
 
-int
-acl_policy_list(struct ctl *ctl)
+static void
+print_rules(json_t *safe, const json_t *thing)
 {
-	static const struct column columns[] = {
-		{ "ID", "ID", NULL }, { "Name", "Name", NULL }, { "Datacenters", NULL, datacenters },
-		{ "Description", "Description", NULL }, { NULL, NULL, NULL },
-	};
-
-	return acl_list(ctl, &acl_policies, NULL, columns);
+	(void)safe;			/* there its lines are gone */
+	putchar('\n');
+	acl_print_rules(json_text(thing, "Rules"));
 }
 
-/* The policy is taken over. */
+/* --valid-dc: "all" is none. */
 static int
-show_policy(struct ctl *ctl, json_t *p)
+set_datacenters(const struct ctl *ctl, const struct resource_field *f, json_t *thing)
 {
-	const json_t *text = json_object_get(p, "Rules");
-	json_t *rules;
+	const struct option *o = ctl_option_in(ctl->verb->options, f->option);
+	json_t *list = json_array();
 
-	if (p == NULL)
-		return 1;
-	if (ctl->json) {
-		out_json(p);
-		json_decref(p);
-		return 0;
-	}
-	/* With their lines, as they are. */
-	rules = json_stringn(json_string_value(text), json_string_length(text));
-	json_safe(p);
-	acl_field("ID:", json_text(p, "ID"));
-	acl_field("Name:", json_text(p, "Name"));
-	acl_field("Description:", json_text(p, "Description"));
-	acl_field("Datacenters:", datacenters(p));
-	putchar('\n');
-	acl_print_rules(rules != NULL ? json_string_value(rules) : "");
-	json_decref(rules);
-	json_decref(p);
+	for (const struct given *g = ctl->given; g < ctl->given + ctl->given_count; g++)
+		if (g->option == o && strcmp(g->value, "all") != 0)
+			json_array_append_new(list, json_string(g->value));
+	json_object_set_new(thing, f->key, list);
 	return 0;
 }
+
+const struct resource resource_policies = {
+	.words = "acl policy", .noun = "policy", .one = "acl/policy", .all = "acl/policies",
+	.names = RESOURCE_BY_NAME, .key = "ID",
+	.columns = (const struct column[]){
+		{ "ID", "ID", NULL }, { "Name", "Name", NULL }, { "Datacenters", NULL, datacenters },
+		{ "Description", "Description", NULL }, { NULL, NULL, NULL },
+	},
+	.lines = (const struct column[]){
+		{ "ID:", "ID", NULL }, { "Name:", "Name", NULL }, { "Description:", "Description", NULL },
+		{ "Datacenters:", NULL, datacenters }, { NULL, NULL, NULL },
+	},
+	.print_rest = print_rules,
+	.fields = (const struct resource_field[]){
+		{ "name", "Name", resource_set_text }, { "valid-dc", "Datacenters", set_datacenters },
+		{ "description", "Description", resource_set_text }, { "rules", "Rules", resource_set_value },
+		{ NULL, NULL, NULL },
+	},
+};
 
 int
 acl_policy_read(struct ctl *ctl)
 {
-	json_t *p = acl_get(ctl, &acl_policies, ctl->argv[0]);
+	json_t *p = resource_get(ctl, &resource_policies, ctl->argv[0]);
 	const char *text = json_text(p, "Rules");
 
 	if (p == NULL || ctl_opt(ctl, "text") == NULL)
-		return show_policy(ctl, p);
+		return resource_show(ctl, &resource_policies, p);
 	fputs(text, stdout);			/* for a file, and back: as they are */
 	if (text[0] != '\0' && text[strlen(text) - 1] != '\n')
 		putchar('\n');
@@ -80,141 +80,43 @@ acl_policy_read(struct ctl *ctl)
 	return 0;
 }
 
-/* Name, description, rules and datacenters of the call; false after a complaint. */
-static bool
-set_policy(const struct ctl *ctl, json_t *p)
-{
-	const struct option *o = ctl_option_in(ctl->verb->options, "valid-dc");
-	json_t *list = json_array();
-
-	for (const struct given *g = ctl->given; g < ctl->given + ctl->given_count; g++)
-		if (g->option == o && strcmp(g->value, "all") != 0)
-			json_array_append_new(list, json_string(g->value));
-	if (ctl_opt(ctl, "valid-dc") != NULL)
-		json_object_set(p, "Datacenters", list);
-	json_decref(list);
-	acl_set_text(ctl, p, "description", "Description");
-	return acl_set_value(ctl, p, "rules", "Rules", false);
-}
-
-int
-acl_policy_create(struct ctl *ctl)
-{
-	json_t *p = json_pack("{s:s}", "Name", ctl->argv[0]);
-	int rc = set_policy(ctl, p) ? show_policy(ctl, acl_ask(ctl, "PUT", "policy", NULL, p)) : 1;
-
-	json_decref(p);
-	return rc;
-}
-
-int
-acl_policy_update(struct ctl *ctl)
-{
-	json_t *p = acl_get(ctl, &acl_policies, ctl->argv[0]);
-	char id[WIDTH_OF_ID];
-	int rc = 1;
-
-	if (p == NULL)
-		return 1;
-	acl_strip(p);
-	acl_set_text(ctl, p, "name", "Name");
-	if (set_policy(ctl, p) && span_copy(span_str(json_text(p, "ID")), id, sizeof(id)))
-		rc = show_policy(ctl, acl_ask(ctl, "PUT", "policy", id, p));
-	json_decref(p);
-	return rc;
-}
-
-int
-acl_policy_delete(struct ctl *ctl)
-{
-	return acl_delete(ctl, &acl_policies);
-}
-
 /* -- roles -- */
 
-static void
-print_role(json_t *r)
-{
-	acl_field("ID:", json_text(r, "ID"));
-	acl_field("Name:", json_text(r, "Name"));
-	acl_field("Description:", json_text(r, "Description"));
-	acl_print_links(r);
-}
-
-int
-acl_role_list(struct ctl *ctl)
-{
-	static const struct column columns[] = {
+const struct resource resource_roles = {
+	.words = "acl role", .noun = "role", .one = "acl/role", .all = "acl/roles",
+	.names = RESOURCE_BY_NAME, .key = "ID",
+	.columns = (const struct column[]){
 		{ "ID", "ID", NULL }, { "Name", "Name", NULL }, { "Policies", NULL, acl_policies_text },
 		{ "Identities", NULL, acl_identities_text }, { "Description", "Description", NULL },
 		{ NULL, NULL, NULL },
-	};
-
-	return acl_list(ctl, &acl_roles, NULL, columns);
-}
-
-int
-acl_role_read(struct ctl *ctl)
-{
-	return acl_show(ctl, acl_get(ctl, &acl_roles, ctl->argv[0]), print_role);
-}
-
-int
-acl_role_create(struct ctl *ctl)
-{
-	json_t *r = json_pack("{s:s}", "Name", ctl->argv[0]);
-	int rc = 2;
-
-	acl_set_text(ctl, r, "description", "Description");
-	if (acl_set_links(ctl, r))
-		rc = acl_show(ctl, acl_ask(ctl, "PUT", "role", NULL, r), print_role);
-	json_decref(r);
-	return rc;
-}
-
-int
-acl_role_update(struct ctl *ctl)
-{
-	json_t *r = acl_get(ctl, &acl_roles, ctl->argv[0]);
-	char id[WIDTH_OF_ID];
-	int rc = 2;
-
-	if (r == NULL)
-		return 1;
-	acl_strip(r);
-	acl_set_text(ctl, r, "name", "Name");
-	acl_set_text(ctl, r, "description", "Description");
-	if (acl_set_links(ctl, r) && span_copy(span_str(json_text(r, "ID")), id, sizeof(id)))
-		rc = acl_show(ctl, acl_ask(ctl, "PUT", "role", id, r), print_role);
-	json_decref(r);
-	return rc;
-}
-
-int
-acl_role_delete(struct ctl *ctl)
-{
-	return acl_delete(ctl, &acl_roles);
-}
+	},
+	.lines = (const struct column[]){
+		{ "ID:", "ID", NULL }, { "Name:", "Name", NULL }, { "Description:", "Description", NULL },
+		{ NULL, NULL, NULL },
+	},
+	.print_rest = acl_print_links,
+	.fields = (const struct resource_field[]){
+		{ "name", "Name", resource_set_text }, { "description", "Description", resource_set_text },
+		{ NULL, "", acl_set_links }, { NULL, NULL, NULL },
+	},
+};
 
 /* -- rules of the old syntax -- */
 
 int
 acl_translate(struct ctl *ctl)
 {
-	struct buf path = BUF_INIT(ACL_PATH_MAX), arg = BUF_INIT(65536), rules = BUF_INIT(RULES_BYTES_MAX);
+	struct buf path = BUF_INIT(RESOURCE_PATH_MAX), rules = BUF_INIT(RULES_BYTES_MAX);
 	struct client_answer a;
+	json_t *text;
 	int rc = 1;
 
-	if (strcmp(ctl->argv[0], "-") != 0)
-		buf_u8(&arg, '@');
-	buf_puts(&arg, ctl->argv[0]);
-	acl_path(ctl, &path, "rules/translate", NULL);
-	if (ctl_value(ctl, buf_cstr(&arg), &rules)) {
-		if (!client_do(ctl_client(ctl), "POST", buf_cstr(&path), buf_span(&rules), TIMEOUT_S, &a)) {
+	resource_path(ctl, &path, "acl/rules/translate", NULL, "");
+	if (ctl_file(ctl, ctl->argv[0], &rules)) {
+		if (!client_do(ctl_client(ctl), "POST", buf_cstr(&path), buf_span(&rules), RESOURCE_TIMEOUT_S, &a)) {
 			client_complain(ctl->client, ctl->verb->words, &a);
 		} else if (ctl->json) {
-			json_t *text = json_stringn((const char *)a.body.data, a.body.len);
-
+			text = json_stringn((const char *)a.body.data, a.body.len);
 			out_json(text);
 			json_decref(text);
 			rc = 0;
@@ -227,52 +129,54 @@ acl_translate(struct ctl *ctl)
 		client_answer_done(&a);
 	}
 	buf_done(&path);
-	buf_done(&arg);
 	buf_done(&rules);
 	return rc;
 }
 
 /* -- replication -- */
 
-static void
-print_number(const json_t *o, const char *key, const char *title)
+static const char *
+time_or_never(json_t *row, const char *key)
 {
-	char text[32];
+	return strcmp(json_text(row, key), ACL_NEVER) == 0 ? "never" : json_text(row, key);
+}
 
-	snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(o, key)));
-	acl_field(title, text);
+static const char *
+last_success(json_t *row)
+{
+	return time_or_never(row, "LastSuccess");
+}
+
+static const char *
+last_error(json_t *row)
+{
+	return time_or_never(row, "LastError");
 }
 
 static void
-print_time(json_t *o, const char *key, const char *title)
+print_replication(json_t *safe, const json_t *thing)
 {
-	const char *at = json_text(o, key);
+	static const struct column lines[] = {
+		{ "From datacenter:", "SourceDatacenter", NULL }, { "What:", "ReplicationType", NULL },
+		{ "Policies up to:", "ReplicatedIndex", NULL }, { "Roles up to:", "ReplicatedRoleIndex", NULL },
+		{ "Tokens up to:", "ReplicatedTokenIndex", NULL }, { "Last success:", NULL, last_success },
+		{ "Last error:", NULL, last_error }, { "What failed:", "LastErrorMessage", NULL },
+		{ NULL, NULL, NULL },
+	};
 
-	acl_field(title, strcmp(at, ACL_NEVER) == 0 ? "never" : at);
-}
-
-static void
-print_replication(json_t *r)
-{
-	bool enabled = json_is_true(json_object_get(r, "Enabled"));
-
-	acl_field("Enabled:", enabled ? "true" : "false");
-	acl_field("Running:", json_is_true(json_object_get(r, "Running")) ? "true" : "false");
-	if (!enabled)
-		return;
-	acl_field("From datacenter:", json_text(r, "SourceDatacenter"));
-	acl_field("What:", json_text(r, "ReplicationType"));
-	print_number(r, "ReplicatedIndex", "Policies up to:");
-	print_number(r, "ReplicatedRoleIndex", "Roles up to:");
-	print_number(r, "ReplicatedTokenIndex", "Tokens up to:");
-	print_time(r, "LastSuccess", "Last success:");
-	print_time(r, "LastError", "Last error:");
-	if (json_text(r, "LastErrorMessage")[0] != '\0')
-		acl_field("What failed:", json_text(r, "LastErrorMessage"));
+	if (json_is_true(json_object_get(thing, "Enabled")))
+		resource_print(safe, lines);
 }
 
 int
 acl_replication(struct ctl *ctl)
 {
-	return acl_show(ctl, acl_ask(ctl, "GET", "replication", NULL, NULL), print_replication);
+	const struct resource replication = {
+		.lines = (const struct column[]){
+			{ "Enabled:", "Enabled", NULL }, { "Running:", "Running", NULL }, { NULL, NULL, NULL },
+		},
+		.print_rest = print_replication,
+	};
+
+	return resource_show(ctl, &replication, acl_ask(ctl, "GET", "replication", NULL, NULL));
 }

@@ -8,31 +8,23 @@
 #include "common/text/json_text.h"
 #include "ctl/acl.h"
 
-#define WIDTH_OF_ID 64
-#define TIMEOUT_S 60
 #define BEARER_BYTES_MAX (64u << 10)
 #define SECRET_BYTES_MAX 8192u
 
 /* -- showing -- */
 
-static void
-print_token(json_t *t, const char *secret)
-{
-	acl_field("AccessorID:", json_text(t, "AccessorID"));
-	acl_field("SecretID:", secret);
-	acl_field("Description:", json_text(t, "Description"));
-	acl_field("Local:", json_is_true(json_object_get(t, "Local")) ? "true" : "false");
-	acl_field("Auth method:", json_text(t, "AuthMethod"));
-	acl_field("Created:", json_text(t, "CreateTime"));
-	acl_field("Expires:", json_text(t, "ExpirationTime"));
-	acl_print_links(t);
-}
+static const struct column token_lines[] = {
+	{ "AccessorID:", "AccessorID", NULL }, { "SecretID:", "SecretID", NULL },
+	{ "Description:", "Description", NULL }, { "Local:", "Local", NULL },
+	{ "Auth method:", "AuthMethod", NULL }, { "Created:", "CreateTime", NULL },
+	{ "Expires:", "ExpirationTime", NULL }, { NULL, NULL, NULL },
+};
 
-/* The token is taken over.  secret: shown, or what stands in its place; NULL: leave it out of JSON, too. */
+/* The token is taken over.  instead: what stands in the place of its secret; NULL: that is shown. */
 static int
-show(struct ctl *ctl, json_t *t, const char *secret)
+show_token(struct ctl *ctl, json_t *t, const char *instead)
 {
-	if (ctl->json && secret == NULL) {
+	if (instead != NULL) {
 		(void)json_object_del(t, "SecretID");
 		(void)json_object_del(t, "ID");		/* of a bootstrap: the same */
 	}
@@ -40,14 +32,18 @@ show(struct ctl *ctl, json_t *t, const char *secret)
 		out_json(t);
 	} else {
 		json_safe(t);
-		print_token(t, secret != NULL ? secret : "(not shown; --show-secret does)");
+		if (instead != NULL)
+			json_object_set_new(t, "SecretID", json_stringn_nocheck(instead, strlen(instead)));
+		resource_print(t, token_lines);
+		acl_print_links(t, t);
 	}
 	json_decref(t);
 	return 0;
 }
 
-bool
-acl_out_file(const struct ctl *ctl, int *out_fd)
+/* The file of --out: *out_fd is -1 without it; false after a complaint. */
+static bool
+make_out_file(const struct ctl *ctl, int *out_fd)
 {
 	const char *path = ctl_opt(ctl, "out");
 
@@ -55,24 +51,26 @@ acl_out_file(const struct ctl *ctl, int *out_fd)
 	return path == NULL || *out_fd >= 0;
 }
 
-int
-acl_show_new(struct ctl *ctl, json_t *token, int out_fd)
+/*
+ * Shows a new token, whose secret goes into the file that make_out_file() made.  The token is taken over; NULL:
+ * there is none, the file goes, and the exit status is 1.
+ */
+static int
+show_new(struct ctl *ctl, json_t *token, int out_fd)
 {
-	const char *path = ctl_opt(ctl, "out"), *secret = json_text(token, "SecretID");
+	const char *path = ctl_opt(ctl, "out");
 	char where[4096];
 
 	if (out_fd < 0)
-		return token != NULL ? show(ctl, token, secret) : 1;
-	if (!token_file_end(ctl->verb->words, path, out_fd, span_str(secret))) {
+		return token != NULL ? show_token(ctl, token, NULL) : 1;
+	if (!token_file_end(ctl->verb->words, path, out_fd, span_str(json_text(token, "SecretID")))) {
 		if (token != NULL)
 			fprintf(stderr, "The token %s was made all the same.\n", json_text(token, "AccessorID"));
 		json_decref(token);
 		return 1;
 	}
 	snprintf(where, sizeof(where), "(in %s)", path);
-	if (ctl->json)
-		return show(ctl, token, NULL);
-	return show(ctl, token, where);
+	return show_token(ctl, token, where);
 }
 
 /* One that is there: without its secret, unless that is asked for. */
@@ -81,7 +79,7 @@ show_known(struct ctl *ctl, json_t *token)
 {
 	if (token == NULL)
 		return 1;
-	return show(ctl, token, ctl_opt(ctl, "show-secret") != NULL ? json_text(token, "SecretID") : NULL);
+	return show_token(ctl, token, ctl_opt(ctl, "show-secret") != NULL ? NULL : "(not shown; --show-secret does)");
 }
 
 /* -- the first token -- */
@@ -123,21 +121,21 @@ tell_other_secret(json_t *token, const struct buf *chosen)
 int
 acl_bootstrap(struct ctl *ctl)
 {
-	struct buf path = BUF_INIT(ACL_PATH_MAX), secret = BUF_INIT(SECRET_BYTES_MAX);
+	struct buf path = BUF_INIT(RESOURCE_PATH_MAX), secret = BUF_INIT(SECRET_BYTES_MAX);
 	struct buf body = BUF_INIT(2 * SECRET_BYTES_MAX);
 	struct client_answer a;
 	json_t *token = NULL;
 	int out_fd, rc;
 
 	if ((ctl->argc > 0 && !token_file_read(ctl->verb->words, ctl->argv[0], &secret)) ||
-	    !acl_out_file(ctl, &out_fd)) {
+	    !make_out_file(ctl, &out_fd)) {
 		buf_done(&secret);
 		return 1;
 	}
 	if (secret.len > 0)
 		put_secret("BootstrapSecret", &secret, &body);
-	acl_path(ctl, &path, "bootstrap", NULL);
-	if (client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), TIMEOUT_S, &a)) {
+	resource_path(ctl, &path, "acl/bootstrap", NULL, "");
+	if (client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), RESOURCE_TIMEOUT_S, &a)) {
 		token = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
 		if (token == NULL)
 			fprintf(stderr, "clusterctl: acl bootstrap: the answer is not JSON\n");
@@ -151,7 +149,7 @@ acl_bootstrap(struct ctl *ctl)
 	buf_done(&secret);
 	buf_done(&body);
 	bool made = token != NULL;
-	rc = acl_show_new(ctl, token, out_fd);
+	rc = show_new(ctl, token, out_fd);
 	if (made && out_fd < 0)
 		fprintf(stderr, "This token may do everything. Keep its secret in a file that only you can read, and "
 		    "show it with --token-file FILE or TRIUMVIR_TOKEN; --out FILE would have written that file.\n");
@@ -194,7 +192,7 @@ acl_set_agent_token(struct ctl *ctl)
 	}
 	buf_printf(&path, "/v1/agent/token/%s", kind);
 	put_secret("Token", &secret, &body);
-	done = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), TIMEOUT_S, &a);
+	done = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), RESOURCE_TIMEOUT_S, &a);
 	if (done)
 		printf("ACL token \"%s\" set successfully\nIt holds until the agent is reloaded or restarted; with "
 		    "acl.enable_token_persistence in rpcd.conf it is kept.\n", ctl->argv[0]);
@@ -217,37 +215,50 @@ expires(json_t *row)
 	return text[0] != '\0' ? text : "never";
 }
 
-int
-acl_token_list(struct ctl *ctl)
+static int
+set_ttl(const struct ctl *ctl, const struct resource_field *f, json_t *thing)
 {
-	static const struct column columns[] = {
+	const char *ttl = ctl_opt(ctl, f->option);
+	int64_t ns;
+
+	if (duration_parse(span_str(ttl), &ns) == TV_OK)
+		return resource_set_text(ctl, f, thing);
+	fprintf(stderr, "clusterctl: acl token create: --ttl: \"%s\" is no length of time, such as 8h\n", ttl);
+	return 2;
+}
+
+/* A secret that others chose comes out of a file. */
+static int
+set_secret(const struct ctl *ctl, const struct resource_field *f, json_t *thing)
+{
+	struct buf secret = BUF_INIT(SECRET_BYTES_MAX);
+	bool good = token_file_read("--secret-file", ctl_opt(ctl, f->option), &secret);
+
+	if (good)
+		json_object_set_new(thing, f->key, json_string(buf_cstr(&secret)));
+	buf_done(&secret);
+	return good ? 0 : 1;
+}
+
+const struct resource resource_tokens = {
+	.words = "acl token", .noun = "token", .one = "acl/token", .all = "acl/tokens",
+	.columns = (const struct column[]){
 		{ "AccessorID", "AccessorID", NULL }, { "Policies", NULL, acl_policies_text },
 		{ "Roles", NULL, acl_roles_text }, { "Identities", NULL, acl_identities_text },
 		{ "Local", "Local", NULL }, { "Expires", NULL, expires }, { "Description", "Description", NULL },
 		{ NULL, NULL, NULL },
-	};
-	const char *policy = ctl_opt(ctl, "policy"), *role = ctl_opt(ctl, "role");
-	struct buf path = BUF_INIT(ACL_PATH_MAX);
-	char id[WIDTH_OF_ID];
-	int rc = 1;
-
-	acl_path(ctl, &path, "tokens", NULL);
-	ctl_param(&path, "authmethod", ctl_opt(ctl, "method"));
-	bool good = policy == NULL || acl_id(ctl, &acl_policies, policy, id, sizeof(id));
-	ctl_param(&path, "policy", good && policy != NULL ? id : NULL);
-	good = good && (role == NULL || acl_id(ctl, &acl_roles, role, id, sizeof(id)));
-	ctl_param(&path, "role", good && role != NULL ? id : NULL);
-	if (good)
-		rc = acl_list(ctl, &acl_tokens, buf_cstr(&path), columns);
-	buf_done(&path);
-	return rc;
-}
-
-int
-acl_token_read(struct ctl *ctl)
-{
-	return show_known(ctl, acl_get(ctl, &acl_tokens, ctl->argv[0]));
-}
+	},
+	.show = show_known,
+	.fields = (const struct resource_field[]){
+		{ "accessor", "AccessorID", resource_set_text }, { "ttl", "ExpirationTTL", set_ttl },
+		{ "local", "Local", resource_set_true }, { "description", "Description", resource_set_text },
+		{ NULL, "", acl_set_links }, { "secret-file", "SecretID", set_secret }, { NULL, NULL, NULL },
+	},
+	.filters = (const struct resource_filter[]){
+		{ "method", "authmethod", NULL }, { "policy", "policy", &resource_policies },
+		{ "role", "role", &resource_roles }, { NULL, NULL, NULL },
+	},
+};
 
 int
 acl_token_self(struct ctl *ctl)
@@ -255,62 +266,14 @@ acl_token_self(struct ctl *ctl)
 	return show_known(ctl, acl_ask(ctl, "GET", "token", "self", NULL));
 }
 
-/* What the options of create and update say; false after a complaint. */
-static bool
-set_token(const struct ctl *ctl, json_t *t)
-{
-	acl_set_text(ctl, t, "description", "Description");
-	return acl_set_links(ctl, t);
-}
-
-/* A secret that others chose comes out of a file. */
-static bool
-set_secret(const struct ctl *ctl, json_t *t)
-{
-	const char *path = ctl_opt(ctl, "secret-file");
-	struct buf secret = BUF_INIT(8192);
-	bool good = path == NULL || token_file_read("--secret-file", path, &secret);
-
-	if (good && path != NULL)
-		json_object_set_new(t, "SecretID", json_string(buf_cstr(&secret)));
-	buf_done(&secret);
-	return good;
-}
-
 int
 acl_token_create(struct ctl *ctl)
 {
-	const char *ttl = ctl_opt(ctl, "ttl");
 	json_t *t = json_object();
-	int64_t ns;
-	int out_fd, rc = 2;
+	int out_fd, rc = resource_set(ctl, &resource_tokens, t);
 
-	acl_set_text(ctl, t, "accessor", "AccessorID");
-	acl_set_text(ctl, t, "ttl", "ExpirationTTL");
-	if (ctl_opt(ctl, "local") != NULL)
-		json_object_set_new(t, "Local", json_true());
-	if (ttl != NULL && duration_parse(span_str(ttl), &ns) != TV_OK)
-		fprintf(stderr, "clusterctl: acl token create: --ttl: \"%s\" is no length of time, such as 8h\n", ttl);
-	else if (set_token(ctl, t))
-		rc = set_secret(ctl, t) && acl_out_file(ctl, &out_fd) ?
-		    acl_show_new(ctl, acl_ask(ctl, "PUT", "token", NULL, t), out_fd) : 1;
-	json_decref(t);
-	return rc;
-}
-
-int
-acl_token_update(struct ctl *ctl)
-{
-	json_t *t = acl_get(ctl, &acl_tokens, ctl->argv[0]), *answer;
-	int rc = 1;
-
-	if (t == NULL)
-		return 1;
-	acl_strip(t);
-	if (!set_token(ctl, t))
-		rc = 2;
-	else if ((answer = acl_ask(ctl, "PUT", "token", ctl->argv[0], t)) != NULL)
-		rc = show_known(ctl, answer);
+	if (rc == 0)
+		rc = make_out_file(ctl, &out_fd) ? show_new(ctl, acl_ask(ctl, "PUT", "token", NULL, t), out_fd) : 1;
 	json_decref(t);
 	return rc;
 }
@@ -318,26 +281,17 @@ acl_token_update(struct ctl *ctl)
 int
 acl_token_clone(struct ctl *ctl)
 {
-	struct buf path = BUF_INIT(ACL_PATH_MAX);
+	struct buf path = BUF_INIT(RESOURCE_PATH_MAX);
 	json_t *t = json_object();
-	int out_fd, rc = 1;
+	int out_fd, rc = resource_set(ctl, &resource_tokens, t);
 
-	acl_set_text(ctl, t, "description", "Description");
-	buf_puts(&path, "/v1/acl/token/");
-	client_encode(&path, ctl->argv[0], false);
-	buf_puts(&path, "/clone");
-	ctl_params(ctl, &path);
-	if (acl_out_file(ctl, &out_fd))
-		rc = acl_show_new(ctl, acl_ask_path(ctl, "PUT", buf_cstr(&path), t), out_fd);
+	resource_path(ctl, &path, "acl/token", ctl->argv[0], "/clone");
+	if (rc == 0)
+		rc = make_out_file(ctl, &out_fd) ?
+		    show_new(ctl, resource_ask(ctl, "PUT", buf_cstr(&path), t), out_fd) : 1;
 	json_decref(t);
 	buf_done(&path);
 	return rc;
-}
-
-int
-acl_token_delete(struct ctl *ctl)
-{
-	return acl_delete(ctl, &acl_tokens);
 }
 
 /* -- logins -- */
@@ -375,13 +329,13 @@ acl_login(struct ctl *ctl)
 	json_t *body = json_object();
 	int out_fd, rc = 1;
 
-	acl_set_text(ctl, body, "method", "AuthMethod");
+	json_object_set_new(body, "AuthMethod", json_string(ctl_opt(ctl, "method")));
 	if (!set_meta(ctl, body)) {
 		rc = 2;
 	} else if (token_file_read("--bearer-token-file", ctl_opt(ctl, "bearer-token-file"), &bearer) &&
-	    acl_out_file(ctl, &out_fd)) {
+	    make_out_file(ctl, &out_fd)) {
 		json_object_set_new(body, "BearerToken", json_string(buf_cstr(&bearer)));
-		rc = acl_show_new(ctl, acl_ask(ctl, "POST", "login", NULL, body), out_fd);
+		rc = show_new(ctl, acl_ask(ctl, "POST", "login", NULL, body), out_fd);
 	}
 	json_decref(body);
 	buf_done(&bearer);

@@ -10,21 +10,6 @@
 #define BODY_BYTES_MAX (16u << 20)	/* what limits.txn_max_req_len may be */
 #define VALUE_BYTES_MAX (16u << 20)
 
-/* "-" and FILE; a wrong file is told here. */
-static bool
-take_file(const struct ctl *ctl, struct buf *body)
-{
-	struct buf arg = BUF_INIT(1u << 16);
-	bool good;
-
-	if (strcmp(ctl->argv[0], "-") != 0)
-		buf_u8(&arg, '@');
-	buf_puts(&arg, ctl->argv[0]);
-	good = ctl_value(ctl, buf_cstr(&arg), body);
-	buf_done(&arg);
-	return good;
-}
-
 /* -- what was done -- */
 
 /* The one member of a result, and its name. */
@@ -149,7 +134,7 @@ cmd_txn(struct ctl *ctl)
 	bool done;
 	int rc = 1;
 
-	if (take_file(ctl, &body)) {
+	if (ctl_file(ctl, ctl->argv[0], &body)) {
 		buf_puts(&path, "/v1/txn");
 		ctl_params(ctl, &path);
 		done = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), TXN_TIMEOUT_S, &a);

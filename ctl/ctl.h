@@ -118,6 +118,8 @@ bool ctl_nearer(const char *word, const char *candidate, unsigned *best);
 
 /* A text argument: itself, "-" for standard input, or "@FILE".  Complains and returns false. */
 bool ctl_value(const struct ctl *ctl, const char *arg, struct buf *out);
+/* The same of "FILE" or "-". */
+bool ctl_file(const struct ctl *ctl, const char *name, struct buf *out);
 /* Appends "?name=value" or "&name=value" to a path; value NULL: nothing, "": only the name. */
 void ctl_param(struct buf *path, const char *name, const char *value);
 
@@ -128,6 +130,8 @@ struct column {
 	const char *(*text)(json_t *row);	/* a text that lives as long as the row, see row_keep() */
 };
 
+/* What it shows of a row; lives as long as that. */
+const char *out_cell(json_t *row, const struct column *column);
 /* Prints an array of objects as a table with aligned columns, 16 at most, ended by a head NULL. */
 void out_rows(json_t *rows, const struct column *columns);
 /* Keeps a text in a row as "_NAME", for as long as that lives; the text, or "". */
@@ -148,6 +152,11 @@ void out_lines(FILE *to, struct span text);
 int ctl_put(struct ctl *ctl, const char *path, long timeout_s, const char *ok);
 /* GETs JSON in the name of the verb; complains itself and returns NULL on failure.  The caller json_decref()s it. */
 json_t *ctl_get(struct ctl *ctl, const char *path);
+/*
+ * GETs JSON from PATH[NAME]REST with the parameters that the call gives, and shows it: as it is with --json, else by
+ * print.  Returns the exit status.
+ */
+int ctl_show(struct ctl *ctl, const char *path, const char *name, const char *rest, void (*print)(json_t *answer));
 
 /* A line that is rewritten in place on a terminal, or printed every few seconds elsewhere (stderr). */
 struct progress {
@@ -167,19 +176,16 @@ void progress_wipe(struct progress *p);
 ctl_verb cmd_members, cmd_status, cmd_info, cmd_join, cmd_leave, cmd_force_leave, cmd_rtt;
 ctl_verb kv_get, kv_put, kv_delete, kv_list, kv_export, kv_import, cmd_txn;
 ctl_verb event_fire, event_list, event_watch, cmd_watch, cmd_lock, cmd_monitor, query_ask, query_answer;
-ctl_verb prepared_create, prepared_update, prepared_list, prepared_show, prepared_delete, prepared_execute;
-ctl_verb prepared_explain, catalog_nodes, catalog_names, catalog_service, cmd_dns, services_list, services_register;
-ctl_verb services_deregister, maint_status, maint_enable, maint_disable, raft_list_peers, raft_remove_peer;
-ctl_verb cmd_health, raft_transfer_leader, autopilot_get, autopilot_set, autopilot_health, raft_recover;
-ctl_verb snapshot_save, snapshot_restore, snapshot_inspect, snapshot_status, keyring_show, keyring_install;
-ctl_verb keyring_use, keyring_remove, keyring_export, keyring_rotate, keyring_encrypt, cmd_reload, cmd_keygen;
-ctl_verb acl_bootstrap, acl_set_agent_token;
-ctl_verb acl_token_list, acl_token_read, acl_token_self, acl_token_create, acl_token_update;
-ctl_verb acl_token_clone, acl_token_delete, acl_policy_list, acl_policy_read, acl_policy_create, acl_policy_update;
-ctl_verb acl_policy_delete, acl_role_list, acl_role_read, acl_role_create, acl_role_update, acl_role_delete;
-ctl_verb acl_method_list, acl_method_read, acl_method_create, acl_method_update, acl_method_delete;
-ctl_verb acl_binding_list, acl_binding_read, acl_binding_create, acl_binding_update, acl_binding_delete;
-ctl_verb acl_login, acl_logout, acl_explain, acl_translate, acl_replication;
+ctl_verb prepared_create, prepared_update, prepared_execute, prepared_explain, catalog_nodes, catalog_names;
+ctl_verb catalog_service, cmd_dns, services_list, services_register, services_deregister, maint_status;
+ctl_verb maint_enable, maint_disable, raft_list_peers, raft_remove_peer, cmd_health, raft_transfer_leader;
+ctl_verb autopilot_get, autopilot_set, autopilot_health, raft_recover, snapshot_save, snapshot_restore;
+ctl_verb snapshot_inspect, snapshot_status, keyring_show, keyring_install, keyring_use, keyring_remove;
+ctl_verb keyring_export, keyring_rotate, keyring_encrypt, cmd_reload, cmd_keygen;
+ctl_verb acl_bootstrap, acl_set_agent_token, acl_token_self, acl_token_create, acl_token_clone;
+ctl_verb acl_policy_read, acl_login, acl_logout, acl_explain, acl_translate, acl_replication;
+/* ctl/resource.h: each of several rows. */
+ctl_verb resource_list, resource_read, resource_create, resource_update, resource_delete;
 ctl_verb cmd_debug, cmd_validate, cmd_dev, cmd_help, cmd_version;
 
 /* Path of a daemon: beside clusterctl in the build tree (../NAME/NAME), in the same folder, or in sbindir. */

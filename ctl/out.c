@@ -58,6 +58,20 @@ ctl_value(const struct ctl *ctl, const char *arg, struct buf *out)
 	return !out->failed;
 }
 
+bool
+ctl_file(const struct ctl *ctl, const char *name, struct buf *out)
+{
+	struct buf arg = BUF_INIT(1u << 16);
+	bool good;
+
+	if (strcmp(name, "-") != 0)
+		buf_u8(&arg, '@');
+	buf_puts(&arg, name);
+	good = ctl_value(ctl, buf_cstr(&arg), out);
+	buf_done(&arg);
+	return good;
+}
+
 void
 ctl_param(struct buf *path, const char *name, const char *value)
 {
@@ -81,8 +95,8 @@ row_keep(json_t *row, const char *name, json_t *text)
 	return json_text(row, key);
 }
 
-static const char *
-cell(json_t *row, const struct column *column)
+const char *
+out_cell(json_t *row, const struct column *column)
 {
 	const json_t *v = column->text == NULL ? json_object_get(row, column->key) : NULL;
 
@@ -107,7 +121,7 @@ out_rows(json_t *rows, const struct column *columns)
 		for (size_t r = 0; r <= json_array_size(rows); r++)
 			for (unsigned c = 0; c < count; c++) {
 				const char *text = r == 0 ? columns[c].head :
-				    cell(json_array_get(rows, r - 1), &columns[c]);
+				    out_cell(json_array_get(rows, r - 1), &columns[c]);
 				int width = (int)strlen(text);
 
 				if (print && c + 1 < count)
@@ -158,6 +172,29 @@ json_t *
 ctl_get(struct ctl *ctl, const char *path)
 {
 	return client_get_json(ctl_client(ctl), ctl->verb->words, path);
+}
+
+int
+ctl_show(struct ctl *ctl, const char *path, const char *name, const char *rest, void (*print)(json_t *answer))
+{
+	struct buf whole = BUF_INIT(1u << 20);
+	json_t *answer;
+
+	buf_puts(&whole, path);
+	if (name != NULL)
+		client_encode(&whole, name, false);
+	buf_puts(&whole, rest);
+	ctl_params(ctl, &whole);
+	answer = ctl_get(ctl, buf_cstr(&whole));
+	buf_done(&whole);
+	if (answer == NULL)
+		return 1;
+	if (ctl->json)
+		out_json(answer);
+	else
+		print(answer);
+	json_decref(answer);
+	return 0;
 }
 
 int

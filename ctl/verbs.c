@@ -132,9 +132,9 @@ const struct verb ctl_verbs[] = {
 		OPT("FILE", "the query as JSON, as /v1/query takes it; -: from standard input")) },
 	{ "query update", "QUERY FILE|-", "replace a prepared query", prepared_update, OPTIONS(
 		DC, QUERY, OPT("FILE", "the whole query as JSON; -: from standard input")) },
-	{ "query list", "", "show the prepared queries", prepared_list, OPTIONS(STALE, DC) },
-	{ "query show", "QUERY", "show a prepared query as JSON", prepared_show, OPTIONS(STALE, DC, QUERY) },
-	{ "query delete", "QUERY", "delete a prepared query", prepared_delete, OPTIONS(DC, QUERY) },
+	{ "query list", "", "show the prepared queries", resource_list, OPTIONS(STALE, DC) },
+	{ "query show", "QUERY", "show a prepared query as JSON", resource_read, OPTIONS(STALE, DC, QUERY) },
+	{ "query delete", "QUERY", "delete a prepared query", resource_delete, OPTIONS(DC, QUERY) },
 	{ "query execute", "QUERY", "show the instances that a prepared query finds", prepared_execute, OPTIONS(
 		NUMBER("--limit N", "so many at most"), NEAR,
 		PARAM("--connect true|false", "true: what proxies for the service"), STALE, DC,
@@ -201,10 +201,10 @@ const struct verb ctl_verbs[] = {
 	{ "acl set-agent-token", "KIND FILE|-", "give the agent a token of its own", acl_set_agent_token, OPTIONS(
 		OPT("KIND", "default, agent, recovery, replication or config_file_service_registration"),
 		OPT("FILE|-", "the secret of the token")) },
-	{ "acl token list", "", "show the tokens", acl_token_list, OPTIONS(
+	{ "acl token list", "", "show the tokens", resource_list, OPTIONS(
 		OPT("--policy POLICY", "only those with this policy"), OPT("--role ROLE", "only those with this role"),
 		OPT("--method METHOD", "only those of its logins"), STALE, DC) },
-	{ "acl token read", "ACCESSOR", "show a token", acl_token_read, OPTIONS(SECRET, STALE, DC, TOKEN) },
+	{ "acl token read", "ACCESSOR", "show a token", resource_read, OPTIONS(SECRET, STALE, DC, TOKEN) },
 	{ "acl token self", "", "show the token that is used", acl_token_self, OPTIONS(SECRET, STALE, DC) },
 	{ "acl token create", "", "make a token", acl_token_create, OPTIONS(
 		DESCRIPTION, POLICIES, ROLES, IDENTITIES,
@@ -212,47 +212,47 @@ const struct verb ctl_verbs[] = {
 		OPT("--local", "it counts in this datacenter only"),
 		OPT("--accessor ID", "its accessor ID, instead of one made up"),
 		OPT("--secret-file FILE|-", "its secret, instead of one made up"), OUT, DC) },
-	{ "acl token update", "ACCESSOR", "change a token", acl_token_update, OPTIONS(
+	{ "acl token update", "ACCESSOR", "change a token", resource_update, OPTIONS(
 		DESCRIPTION, POLICIES, ROLES, IDENTITIES, MERGE,
 		OPT("--clear policies|roles|service-identities|node-identities...", "it has none of them any more"),
 		SECRET, DC, TOKEN) },
 	{ "acl token clone", "ACCESSOR", "make a token that may do the same", acl_token_clone, OPTIONS(
 		DESCRIPTION, OUT, DC, TOKEN) },
-	{ "acl token delete", "ACCESSOR", "delete a token", acl_token_delete, OPTIONS(DC, TOKEN) },
-	{ "acl policy list", "", "show the policies", acl_policy_list, OPTIONS(STALE, DC) },
+	{ "acl token delete", "ACCESSOR", "delete a token", resource_delete, OPTIONS(DC, TOKEN) },
+	{ "acl policy list", "", "show the policies", resource_list, OPTIONS(STALE, DC) },
 	{ "acl policy read", "POLICY", "show a policy, its rules as a table", acl_policy_read, OPTIONS(
 		OPT("--text", "only its rules, as they were written"), STALE, DC, POLICY) },
-	{ "acl policy create", "NAME", "make a policy", acl_policy_create, OPTIONS(
+	{ "acl policy create", "NAME", "make a policy", resource_create, OPTIONS(
 		DESCRIPTION, RULES, VALID_DC, DC) },
-	{ "acl policy update", "POLICY", "change a policy", acl_policy_update, OPTIONS(
+	{ "acl policy update", "POLICY", "change a policy", resource_update, OPTIONS(
 		OPT("--name NAME", "its new name"), DESCRIPTION, RULES, VALID_DC, DC, POLICY) },
-	{ "acl policy delete", "POLICY", "delete a policy", acl_policy_delete, OPTIONS(DC, POLICY) },
-	{ "acl role list", "", "show the roles", acl_role_list, OPTIONS(STALE, DC) },
-	{ "acl role read", "ROLE", "show a role", acl_role_read, OPTIONS(STALE, DC, ROLE) },
-	{ "acl role create", "NAME", "make a role", acl_role_create, OPTIONS(
+	{ "acl policy delete", "POLICY", "delete a policy", resource_delete, OPTIONS(DC, POLICY) },
+	{ "acl role list", "", "show the roles", resource_list, OPTIONS(STALE, DC) },
+	{ "acl role read", "ROLE", "show a role", resource_read, OPTIONS(STALE, DC, ROLE) },
+	{ "acl role create", "NAME", "make a role", resource_create, OPTIONS(
 		DESCRIPTION, POLICIES, IDENTITIES, DC) },
-	{ "acl role update", "ROLE", "change a role", acl_role_update, OPTIONS(
+	{ "acl role update", "ROLE", "change a role", resource_update, OPTIONS(
 		OPT("--name NAME", "its new name"), DESCRIPTION, POLICIES, IDENTITIES, MERGE,
 		OPT("--clear policies|service-identities|node-identities...", "it has none of them any more"),
 		DC, ROLE) },
-	{ "acl role delete", "ROLE", "delete a role", acl_role_delete, OPTIONS(DC, ROLE) },
-	{ "acl auth-method list", "", "show the methods by which tokens are given for a login", acl_method_list,
+	{ "acl role delete", "ROLE", "delete a role", resource_delete, OPTIONS(DC, ROLE) },
+	{ "acl auth-method list", "", "show the methods by which tokens are given for a login", resource_list,
 	    OPTIONS(STALE, DC) },
-	{ "acl auth-method read", "METHOD", "show a method", acl_method_read, OPTIONS(STALE, DC, METHOD) },
-	{ "acl auth-method create", "NAME", "make a method", acl_method_create, OPTIONS(
+	{ "acl auth-method read", "METHOD", "show a method", resource_read, OPTIONS(STALE, DC, METHOD) },
+	{ "acl auth-method create", "NAME", "make a method", resource_create, OPTIONS(
 		NEEDED("--type TYPE", "jwt"), METHOD_OPTIONS, DC) },
-	{ "acl auth-method update", "METHOD", "change a method", acl_method_update, OPTIONS(
+	{ "acl auth-method update", "METHOD", "change a method", resource_update, OPTIONS(
 		METHOD_OPTIONS, DC, METHOD) },
 	{ "acl auth-method delete", "METHOD", "delete a method, its rules and the tokens of its logins",
-	    acl_method_delete, OPTIONS(DC, METHOD) },
-	{ "acl binding-rule list", "", "show what logins get", acl_binding_list, OPTIONS(
+	    resource_delete, OPTIONS(DC, METHOD) },
+	{ "acl binding-rule list", "", "show what logins get", resource_list, OPTIONS(
 		OPT("--method METHOD", "only rules of this method"), STALE, DC) },
-	{ "acl binding-rule read", "ID", "show a rule for logins", acl_binding_read, OPTIONS(STALE, DC, RULE) },
-	{ "acl binding-rule create", "", "make a rule for logins", acl_binding_create, OPTIONS(
+	{ "acl binding-rule read", "ID", "show a rule for logins", resource_read, OPTIONS(STALE, DC, RULE) },
+	{ "acl binding-rule create", "", "make a rule for logins", resource_create, OPTIONS(
 		NEEDED("--method METHOD", "for logins by this method"), RULE_OPTIONS, DC) },
-	{ "acl binding-rule update", "ID", "change a rule for logins", acl_binding_update, OPTIONS(
+	{ "acl binding-rule update", "ID", "change a rule for logins", resource_update, OPTIONS(
 		RULE_OPTIONS, DC, RULE) },
-	{ "acl binding-rule delete", "ID", "delete a rule for logins", acl_binding_delete, OPTIONS(DC, RULE) },
+	{ "acl binding-rule delete", "ID", "delete a rule for logins", resource_delete, OPTIONS(DC, RULE) },
 	{ "acl login", "", "get a token for what another system confirms", acl_login, OPTIONS(
 		NEEDED("--method METHOD", "name of the auth method"),
 		NEEDED("--bearer-token-file FILE|-", "what that system gave, as a JWT"),
