@@ -11,26 +11,24 @@
 
 /* -- get -- */
 
+static void
+print_configuration(json_t *conf)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach(conf, name, v) {
+		char *text = json_dumps(v, JSON_ENCODE_ANY);
+
+		printf("%-24s %s\n", name, json_is_string(v) ? json_string_value(v) : text != NULL ? text : "");
+		free(text);
+	}
+}
+
 int
 autopilot_get(struct ctl *ctl)
 {
-	json_t *conf = client_get_json(ctl_client(ctl), "raft autopilot get", CONFIGURATION), *v;
-	const char *name;
-
-	if (conf == NULL)
-		return 1;
-	if (ctl->json) {
-		out_json(conf);
-	} else {
-		json_object_foreach(conf, name, v) {
-			char *text = json_dumps(v, JSON_ENCODE_ANY);
-
-			printf("%-24s %s\n", name, json_is_string(v) ? json_string_value(v) : text != NULL ? text : "");
-			free(text);
-		}
-	}
-	json_decref(conf);
-	return 0;
+	return ctl_show(ctl, CONFIGURATION, NULL, "", print_configuration);
 }
 
 /* -- set -- */

@@ -42,45 +42,22 @@ print_names(json_t *list)
 	}
 }
 
-/* A list of the catalog, or of one name in it. */
-static int
-show(struct ctl *ctl, void (*print)(json_t *))
-{
-	struct buf path = BUF_INIT(65536);
-	json_t *list;
-
-	buf_printf(&path, "/v1/catalog/%s", ctl->verb->words + strlen("catalog "));
-	if (ctl->argc > 0) {
-		buf_puts(&path, "/");
-		client_encode(&path, ctl->argv[0], false);
-	}
-	ctl_params(ctl, &path);
-	list = ctl_get(ctl, buf_cstr(&path));
-	buf_done(&path);
-	if (list == NULL)
-		return 1;
-	if (ctl->json)
-		out_json(list);
-	else
-		print(list);
-	json_decref(list);
-	return 0;
-}
-
 int
 catalog_nodes(struct ctl *ctl)
 {
-	return show(ctl, print_nodes);
+	return ctl_show(ctl, "/v1/catalog/nodes", NULL, "", print_nodes);
 }
 
 int
 catalog_names(struct ctl *ctl)
 {
-	return show(ctl, print_names);
+	const char *which = ctl->verb->words + strlen("catalog ");
+
+	return ctl_show(ctl, "/v1/catalog/", which, "", print_names);
 }
 
 int
 catalog_service(struct ctl *ctl)
 {
-	return show(ctl, print_instances);
+	return ctl_show(ctl, "/v1/catalog/service/", ctl->argv[0], "", print_instances);
 }

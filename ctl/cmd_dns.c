@@ -87,7 +87,7 @@ answered(json_t *row)
 }
 
 static void
-print_explanation(const json_t *e)
+print_explanation(json_t *e)
 {
 	static const struct column records[] = {
 		{ "Section", "Section", NULL }, { "Name", "Name", NULL }, { "TTL", "TTL", NULL },
@@ -120,20 +120,5 @@ print_explanation(const json_t *e)
 int
 cmd_dns(struct ctl *ctl)
 {
-	struct buf path = BUF_INIT(1u << 20);
-	json_t *e;
-
-	buf_puts(&path, "/v1/agent/dns/");
-	client_encode(&path, ctl->argv[0], false);
-	ctl_params(ctl, &path);
-	e = ctl_get(ctl, buf_cstr(&path));
-	buf_done(&path);
-	if (e == NULL)
-		return 1;
-	if (ctl->json)
-		out_json(e);
-	else
-		print_explanation(e);
-	json_decref(e);
-	return 0;
+	return ctl_show(ctl, "/v1/agent/dns/", ctl->argv[0], "", print_explanation);
 }

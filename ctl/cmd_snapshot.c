@@ -401,12 +401,16 @@ snapshot_restore(struct ctl *ctl)
 /* -- status -- */
 
 static void
-print_status(const json_t *st)
+print_status(json_t *st)
 {
 	double done = MB(json_integer_value(json_object_get(st, "Done")));
 	double total = MB(json_integer_value(json_object_get(st, "Total")));
 	const char *error = json_text(st, "Error");
 
+	if (strcmp(json_text(st, "Phase"), "none") == 0) {
+		puts("The leader knows of no restore.");
+		return;
+	}
 	printf("Restore %s: %s%s%s", json_text(st, "ID"), json_text(st, "Phase"), error[0] != '\0' ? ": " : "", error);
 	if (total > 0)
 		printf(", %.1f of %.1f MB", done, total);
@@ -418,21 +422,5 @@ print_status(const json_t *st)
 int
 snapshot_status(struct ctl *ctl)
 {
-	struct buf path = BUF_INIT(8192);
-	json_t *st;
-
-	buf_puts(&path, "/v1/snapshot/restore");
-	ctl_params(ctl, &path);
-	st = ctl_get(ctl, buf_cstr(&path));
-	buf_done(&path);
-	if (st == NULL)
-		return 1;
-	if (ctl->json)
-		out_json(st);
-	else if (strcmp(json_text(st, "Phase"), "none") == 0)
-		puts("The leader knows of no restore.");
-	else
-		print_status(st);
-	json_decref(st);
-	return 0;
+	return ctl_show(ctl, "/v1/snapshot/restore", NULL, "", print_status);
 }
