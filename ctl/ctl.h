@@ -10,6 +10,7 @@
 #include "ctl/client.h"
 
 struct ctl;
+struct resource;
 typedef int ctl_verb(struct ctl *ctl);
 
 enum {
@@ -28,18 +29,21 @@ struct option {
 	unsigned flags;
 };
 
+#define CTL_WRONG_CALL (-1)	/* of a verb: its usage is shown, and the exit status is 2 */
+
 /* One form of a command. */
 struct verb {
 	const char *words;	/* "raft list-peers"; a last word in brackets may be left out */
 	const char *args;	/* "NAME [PAYLOAD|-|@FILE]", "ADDRESS..." */
 	const char *help;	/* one line */
-	ctl_verb *run;		/* returns the exit status; NULL: the row heads those that begin with its words */
+	ctl_verb *run;		/* returns the exit status or CTL_WRONG_CALL; NULL: the row heads those that begin so */
 	const struct option *options;	/* ended by a form NULL; NULL: none */
 };
 
 /* ctl/verbs.c.  Rows of a command stand together; options of the same name in them all take a value, or none does. */
 extern const struct verb ctl_verbs[];		/* ended by words NULL */
 extern const struct option ctl_globals[];	/* of all commands; ended by a form NULL */
+extern const struct resource *const ctl_resources[];	/* ctl/resource.h; ended by NULL */
 
 /* A call. */
 struct ctl {
@@ -52,6 +56,7 @@ struct ctl {
 	bool json;		/* --json */
 	struct mono timeout;	/* --timeout: of the whole command; 0: each request has its own limit */
 	const struct verb *verb;
+	const struct resource *resource;	/* whose words the verb's begin with; NULL: none */
 	int argc;		/* arguments, without the words of the verb and the options */
 	char **argv;		/* ended by NULL */
 	struct given {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/assert.h"
 #include "common/base/uuid.h"
 #include "ctl/json_errors.h"
 #include "ctl/resource.h"
@@ -277,22 +276,6 @@ resource_show(struct ctl *ctl, const struct resource *r, json_t *thing)
 
 /* -- verbs -- */
 
-/* That of the verb. */
-static const struct resource *
-resource_of(const struct ctl *ctl)
-{
-	static const struct resource *const all[] = {
-		&resource_policies, &resource_roles, &resource_tokens, &resource_methods, &resource_bindings,
-		&resource_queries,
-	};
-	size_t i = 0;
-
-	while (i < sizeof(all) / sizeof(all[0]) && !ctl_under(ctl->verb, all[i]->words))
-		i++;
-	TV_ASSERT(i < sizeof(all) / sizeof(all[0]));
-	return all[i];
-}
-
 /* Appends the parameters of list; false after a complaint. */
 static bool
 put_filters(struct ctl *ctl, const struct resource *r, struct buf *path)
@@ -312,7 +295,7 @@ put_filters(struct ctl *ctl, const struct resource *r, struct buf *path)
 int
 resource_list(struct ctl *ctl)
 {
-	const struct resource *r = resource_of(ctl);
+	const struct resource *r = ctl->resource;
 	struct buf path = BUF_INIT(RESOURCE_PATH_MAX);
 	json_t *list = NULL;
 
@@ -335,7 +318,7 @@ resource_list(struct ctl *ctl)
 int
 resource_read(struct ctl *ctl)
 {
-	const struct resource *r = resource_of(ctl);
+	const struct resource *r = ctl->resource;
 
 	return resource_show(ctl, r, resource_get(ctl, r, ctl->argv[0]));
 }
@@ -344,7 +327,7 @@ resource_read(struct ctl *ctl)
 int
 resource_create(struct ctl *ctl)
 {
-	const struct resource *r = resource_of(ctl);
+	const struct resource *r = ctl->resource;
 	json_t *thing = json_object();
 	int rc;
 
@@ -362,7 +345,7 @@ int
 resource_update(struct ctl *ctl)
 {
 	static const char *const made[] = { "CreateTime", "Hash", "CreateIndex", "ModifyIndex", "Legacy" };
-	const struct resource *r = resource_of(ctl);
+	const struct resource *r = ctl->resource;
 	json_t *thing = resource_get(ctl, r, ctl->argv[0]);
 	int rc;
 
@@ -381,7 +364,7 @@ resource_update(struct ctl *ctl)
 int
 resource_delete(struct ctl *ctl)
 {
-	const struct resource *r = resource_of(ctl);
+	const struct resource *r = ctl->resource;
 	json_t *done = NULL;
 	char id[1024];
 

@@ -12,8 +12,6 @@
 #define RESOURCE_TIMEOUT_S 60
 #define RESOURCE_TITLE_WIDTH 20
 
-struct resource;
-
 /* What an option of create and update puts into a thing. */
 struct resource_field {
 	const char *option;	/* passed over where the verb has none of this name, or it is not given; NULL: never */
@@ -47,7 +45,7 @@ struct resource {
 	const struct resource_filter *filters;		/* ended by an option NULL; NULL: none */
 };
 
-/* Each with its commands, in cmd_acl_*.c and cmd_prepared.c. */
+/* Each with its commands, in ctl/cmd/cmd_acl_*.c and cmd_prepared.c. */
 extern const struct resource resource_policies, resource_roles, resource_tokens, resource_methods, resource_bindings,
     resource_queries;
 

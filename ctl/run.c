@@ -7,8 +7,8 @@
 
 #include "common/base/assert.h"
 #include "common/text/duration.h"
-#include "ctl/ctl.h"
 #include "ctl/json_errors.h"
+#include "ctl/resource.h"
 
 int
 cmd_version(struct ctl *ctl)
@@ -54,18 +54,6 @@ ctl_begins(const char *words, char *const *argv)
 			return 0;
 	}
 	return i;
-}
-
-const struct option *
-ctl_option_in(const struct option *list, const char *name)
-{
-	size_t n = strcspn(name, "= ");
-
-	for (const struct option *o = list; o != NULL && o->form != NULL; o++)
-		if (strncmp(o->form, "--", 2) == 0 && strcspn(o->form + 2, " ") == n &&
-		    strncmp(o->form + 2, name, n) == 0)
-			return o;
-	return NULL;
 }
 
 const struct option *
@@ -263,31 +251,6 @@ take_options(struct ctl *ctl, char **argv)
 	return plain;
 }
 
-const char *
-ctl_opt(const struct ctl *ctl, const char *name)
-{
-	const struct option *o = ctl_option_in(ctl->verb->options, name);
-	const char *value = NULL;
-
-	TV_ASSERT(o != NULL);
-	for (unsigned i = 0; i < ctl->given_count; i++)
-		if (ctl->given[i].option == o)
-			value = ctl->given[i].value;
-	return value;
-}
-
-void
-ctl_params(const struct ctl *ctl, struct buf *path)
-{
-	char name[64];
-
-	for (const struct given *g = ctl->given; g < ctl->given + ctl->given_count; g++) {
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(g->option->form + 2, " "), g->option->form + 2);
-		if (g->option->flags & OPTION_PARAM)
-			ctl_param(path, name, g->value);
-	}
-}
-
 /* -- the verb -- */
 
 /* The words of a verb without one that may be left out. */
@@ -431,10 +394,14 @@ run(struct ctl *ctl, char **argv)
 	}
 	if (!options_fit(ctl) || !arguments_fit(ctl))
 		return usage_of(ctl->verb);
+	for (const struct resource *const *r = ctl_resources; *r != NULL; r++)
+		if (ctl_under(ctl->verb, (*r)->words))
+			ctl->resource = *r;
 	rc = ctl_take_token(ctl);
 	if (rc == 0 && runs_on(ctl->verb))
 		json_errors_release();
-	return rc != 0 ? rc : ctl->verb->run(ctl);
+	rc = rc != 0 ? rc : ctl->verb->run(ctl);
+	return rc == CTL_WRONG_CALL ? usage_of(ctl->verb) : rc;
 }
 
 /* Their status is of what they found, or of the command that they ran. */

@@ -2,7 +2,7 @@
  * The verbs of clusterctl, one row each.  Usage, help, completion, the options and the number of arguments that a call
  * may have, and the hints for what was mistyped come from here; tests/lint/verbs.py compares clusterctl(8) with it.
  */
-#include "ctl/ctl.h"
+#include "ctl/resource.h"
 
 #define OPT(form, help) { form, help, 0 }
 #define PARAM(form, help) { form, help, OPTION_PARAM }
@@ -308,4 +308,9 @@ const struct option ctl_globals[] = {
 	OPT("--timeout TIME", "time limit of the whole command"),
 	OPT("--json", "print JSON"),
 	{ NULL, NULL, 0 },
+};
+
+const struct resource *const ctl_resources[] = {
+	&resource_policies, &resource_roles, &resource_tokens, &resource_methods, &resource_bindings,
+	&resource_queries, NULL,
 };

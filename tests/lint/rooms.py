@@ -27,7 +27,7 @@ ROOMS = {
               "raftd/members/", "raftd/serve/", "raftd/opening", "raftd/main"],
     "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/audit/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/", "rpcd/agent/", "rpcd/api/",
              "rpcd/http/", "rpcd/rpcd", ("rpcd/opening", "rpcd/info"), "rpcd/main"],
-    "ctl": ["ctl/"],
+    "ctl": ["ctl/", "ctl/cmd/", ("ctl/verbs", "ctl/run", "ctl/help", "ctl/main")],
 }
 # What a program uses of another one: the archive's format, and the names of roles.
 ALSO = {"ctl": ("raftd/fsm/",), "rpcd": ("raftd/core/",)}

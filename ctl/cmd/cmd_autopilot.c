@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "ctl/raft.h"
+#include "ctl/cmd/raft.h"
 
 #define CONFIGURATION "/v1/operator/autopilot/configuration"
 

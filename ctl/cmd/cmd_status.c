@@ -11,8 +11,8 @@
 #include "common/record/member.h"
 #include "ctl/acl.h"
 #include "ctl/collisions.h"
-#include "ctl/keyring.h"
-#include "ctl/raft.h"
+#include "ctl/cmd/keyring.h"
+#include "ctl/cmd/raft.h"
 
 #define LIMIT MONO_MS(2800)		/* of all questions, unless --timeout says otherwise */
 #define ASK_TIMEOUT_S 15		/* where it does */

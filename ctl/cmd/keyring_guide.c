@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/conf/cluster_conf.h"
-#include "ctl/keyring.h"
+#include "ctl/cmd/keyring.h"
 
 #define STATUS_ALIVE 1
 #define STATUS_FAILED 4

@@ -1,6 +1,6 @@
 /* What `clusterctl keyring` and its guides share: the pools' keys as the API tells them. */
-#ifndef TV_CTL_KEYRING_H
-#define TV_CTL_KEYRING_H
+#ifndef TV_CTL_CMD_KEYRING_H
+#define TV_CTL_CMD_KEYRING_H
 
 #include "common/conf/keys.h"
 #include "ctl/ctl.h"

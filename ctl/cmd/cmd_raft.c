@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ctl/raft.h"
+#include "ctl/cmd/raft.h"
 
 #define CONFIGURATION "/v1/operator/raft/configuration"
 

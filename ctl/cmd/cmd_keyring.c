@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/keyring.h"
+#include "ctl/cmd/keyring.h"
 
 
 const char *

@@ -1,6 +1,6 @@
 /* What the files of `clusterctl raft` share. */
-#ifndef TV_CTL_RAFT_H
-#define TV_CTL_RAFT_H
+#ifndef TV_CTL_CMD_RAFT_H
+#define TV_CTL_CMD_RAFT_H
 
 #include "ctl/ctl.h"
 

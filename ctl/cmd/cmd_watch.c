@@ -61,10 +61,10 @@ struct watch {
 /* -- what is asked -- */
 
 static int
-wrong(const struct ctl *ctl, const char *text)
+wrong(const char *text)
 {
 	fprintf(stderr, "clusterctl: watch: %s\n", text);
-	return ctl_usage(ctl->verb->words);
+	return CTL_WRONG_CALL;
 }
 
 static const struct kind *
@@ -90,10 +90,10 @@ options_fit(const struct ctl *ctl, const struct kind *k)
 		snprintf(text, sizeof(text), "--type %s %s --%s", k->name, subject ? "needs" : "has no", names[i]);
 		if (subject ? ctl_opt(ctl, names[i]) == NULL || ctl_opt(ctl, names[i])[0] == '\0' :
 		    ctl_opt(ctl, names[i]) != NULL && strstr(k->options, word) == NULL)
-			return wrong(ctl, text);
+			return wrong(text);
 	}
 	if (strcmp(k->name, "checks") == 0 && ctl_opt(ctl, "service") != NULL && ctl_opt(ctl, "state") != NULL)
-		return wrong(ctl, "--type checks takes --service or --state, not both");
+		return wrong("--type checks takes --service or --state, not both");
 	return 0;
 }
 
@@ -418,13 +418,13 @@ cmd_watch(struct ctl *ctl)
 	int rc;
 
 	if (type == NULL || (w.kind = kind_named(type)) == NULL)
-		return wrong(ctl, type == NULL ? "--type is needed" : "--type: there is no such type");
+		return wrong(type == NULL ? "--type is needed" : "--type: there is no such type");
 	if ((rc = options_fit(ctl, w.kind)) != 0)
 		return rc;
 	if ((exec != NULL) + (url != NULL) + (ctl->argc > 0) > 1)
-		return wrong(ctl, "a handler is --exec, --http or a command: one of them");
+		return wrong("a handler is --exec, --http or a command: one of them");
 	if (url != NULL && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
-		return wrong(ctl, "--http: write http://... or https://...");
+		return wrong("--http: write http://... or https://...");
 	make_path(ctl, w.kind, &w.path);
 	w.argv = exec != NULL ? shell : ctl->argc > 0 ? ctl->argv : NULL;
 	w.hook = url != NULL ? client_new_url(url) : NULL;
