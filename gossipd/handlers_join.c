@@ -26,7 +26,7 @@ struct handlers_lookup {
 	unsigned left;
 	enum gossip_pool pool;
 	unsigned count;
-	struct gaddr addrs[SWIM_JOIN_ADDRS_MAX];
+	struct addr addrs[SWIM_JOIN_ADDRS_MAX];
 	char why[JOIN_TEXT];		/* the first failure */
 	struct arena texts;		/* what the targets are */
 	struct span targets[RESOLVER_TARGETS_MAX];
@@ -53,7 +53,7 @@ join_error(const struct engine *e, enum gossip_pool pool, const struct swim_join
 		key_id_text(seal_key_at(kring_ring(e->keys), 0), id);
 	if (err == TV_EPERM)
 		snprintf(text, cap, "the join was refused: %s",
-		    gaddr_eq(&refused->from, &j->error_addr) ? refused->why : "see the log");
+		    addr_eq(&refused->from, &j->error_addr) ? refused->why : "see the log");
 	else if (err == TV_EINVAL)
 		snprintf(text, cap, "the sandbox denies that port: add it to peer_ports in gossipd.conf");
 	else if (err == TV_EAUTH)
@@ -83,7 +83,7 @@ dial_error(const struct pool *p, const struct swim_join *j, char *text, size_t c
 }
 
 static void
-name_taken(const struct engine *e, const struct gaddr *rival, char *text, size_t cap)
+name_taken(const struct engine *e, const struct addr *rival, char *text, size_t cap)
 {
 	char addr[NET_TEXT_BYTES];
 
@@ -115,7 +115,7 @@ handlers_joined(struct handlers *h, enum gossip_pool pool, const struct swim_joi
 }
 
 static void
-start_join(struct client *c, uint64_t frame_id, enum gossip_pool pool, const struct gaddr *addrs, unsigned count)
+start_join(struct client *c, uint64_t frame_id, enum gossip_pool pool, const struct addr *addrs, unsigned count)
 {
 	struct engine *e = c->h->e;
 	uint64_t token = JOIN_TOKEN(JOIN_CLIENT, ++c->h->tokens);
@@ -244,13 +244,13 @@ resolve_join(struct client *c, uint64_t frame_id, const struct msg_join *q)
 
 /* All of them, if there is no name among them. */
 static bool
-parse_addrs(const struct span_list *from, uint16_t port, struct gaddr *addrs)
+parse_addrs(const struct span_list *from, uint16_t port, struct addr *addrs)
 {
 	struct dial_target t;
 
 	for (uint32_t i = 0; i < from->n; i++)
 		if (target_parse(from->v[i], port, &t, NULL) != TV_OK || t.kind != TARGET_ADDRESS ||
-		    !net_parse(t.ip, t.port, &addrs[i]))
+		    !addr_parse(t.ip, t.port, &addrs[i]))
 			return false;
 	return true;
 }
@@ -259,7 +259,7 @@ static void
 answer_question(struct client *c, uint64_t frame_id, const struct msg_join *q)
 {
 	const struct engine *e = c->h->e;
-	struct gaddr addrs[SWIM_JOIN_ADDRS_MAX];
+	struct addr addrs[SWIM_JOIN_ADDRS_MAX];
 
 	if (q->addrs.n == 0)
 		answer_join(c, frame_id, TV_EINVAL, "no address given", 0);

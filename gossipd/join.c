@@ -19,7 +19,7 @@ struct pool_joins {
 	struct joiner *joiner;
 	enum gossip_pool kind;
 	struct retry *retry;		/* retry_join; NULL until the pool is open */
-	struct gaddr *known;		/* owned; from before a restart: those that lived first */
+	struct addr *known;		/* owned; from before a restart: those that lived first */
 	size_t known_count, known_cap, known_at;
 	unsigned open;			/* of them asked and not heard of yet */
 	bool settled;			/* each was asked once, or one has answered */
@@ -41,11 +41,11 @@ struct joiner {
 
 /* A member forgotten while nobody else was there is remembered here: the way back to the pool leads through it. */
 static void
-know(struct pool_joins *pj, const struct gaddr *addr)
+know(struct pool_joins *pj, const struct addr *addr)
 {
 	if (pj->known_count == pj->known_cap) {
 		size_t cap = pj->known_cap == 0 ? 16 : pj->known_cap * 2;
-		struct gaddr *more = cap <= KNOWN_MAX ? realloc(pj->known, cap * sizeof(*more)) : NULL;
+		struct addr *more = cap <= KNOWN_MAX ? realloc(pj->known, cap * sizeof(*more)) : NULL;
 
 		if (more == NULL)
 			return;
@@ -53,7 +53,7 @@ know(struct pool_joins *pj, const struct gaddr *addr)
 		pj->known_cap = cap;
 	}
 	for (size_t i = 0; i < pj->known_count; i++)
-		if (gaddr_eq(&pj->known[i], addr))
+		if (addr_eq(&pj->known[i], addr))
 			return;
 	pj->known[pj->known_count++] = *addr;
 }
@@ -72,7 +72,7 @@ on_rejoin(struct ev_loop *loop, ev_timer *w, int revents)
 	if (pj->known_at == pj->known_count)
 		pj->known_at = 0;
 	while (pj->open < REJOIN_AT_ONCE && pj->known_at < pj->known_count) {
-		const struct gaddr *to = &pj->known[pj->known_at++];
+		const struct addr *to = &pj->known[pj->known_at++];
 
 		pj->open++;		/* before: some end at once */
 		if (pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_REJOIN, 0), to, 1, true) != TV_OK)
@@ -148,11 +148,11 @@ rejoin_ended(struct pool_joins *pj, const struct swim_join *r)
 }
 
 static void
-shuffle(struct gaddr *addrs, size_t count)
+shuffle(struct addr *addrs, size_t count)
 {
 	for (size_t i = count; i > 1; i--) {
 		size_t k = randombytes_uniform((uint32_t)i);
-		struct gaddr a = addrs[i - 1];
+		struct addr a = addrs[i - 1];
 
 		addrs[i - 1] = addrs[k];
 		addrs[k] = a;
@@ -161,7 +161,7 @@ shuffle(struct gaddr *addrs, size_t count)
 
 /* Those that lived, in random order, then those that had failed: they may be back, and the others gone. */
 static void
-copy_known(struct pool_joins *pj, const struct gaddr *self, const struct snapshot_found *found)
+copy_known(struct pool_joins *pj, const struct addr *self, const struct snapshot_found *found)
 {
 	size_t lived;
 
@@ -169,12 +169,12 @@ copy_known(struct pool_joins *pj, const struct gaddr *self, const struct snapsho
 		return;
 	pj->known_cap = found->count;
 	for (size_t i = 0; i < found->count; i++)
-		if (found->members[i].was_alive && !gaddr_eq(&found->members[i].restore.addr, self))
+		if (found->members[i].was_alive && !addr_eq(&found->members[i].restore.addr, self))
 			pj->known[pj->known_count++] = found->members[i].restore.addr;
 	lived = pj->known_count;
 	for (size_t i = 0; i < found->count; i++)
 		if (!found->members[i].was_alive && found->members[i].restore.status == MEMBER_FAILED &&
-		    !gaddr_eq(&found->members[i].restore.addr, self))
+		    !addr_eq(&found->members[i].restore.addr, self))
 			pj->known[pj->known_count++] = found->members[i].restore.addr;
 	shuffle(pj->known, lived);
 	shuffle(pj->known + lived, pj->known_count - lived);
@@ -202,7 +202,7 @@ is_server(struct span meta)
 
 /* Where a server of our datacenter is in the WAN pool. */
 static bool
-wan_addr(const struct swim_member *m, struct gaddr *out)
+wan_addr(const struct swim_member *m, struct addr *out)
 {
 	char port[8], ip[CLUSTER_IP_BYTES];
 	unsigned long n;
@@ -213,7 +213,7 @@ wan_addr(const struct swim_member *m, struct gaddr *out)
 	*out = m->addr;
 	out->port = (uint16_t)n;
 	if (tag_of(m->meta, "wan_addr").len > 0 && (!span_copy(tag_of(m->meta, "wan_addr"), ip, sizeof(ip)) ||
-	    !net_parse(ip, (uint16_t)n, out)))
+	    !addr_parse(ip, (uint16_t)n, out)))
 		return false;
 	return n > 0 && n <= UINT16_MAX;
 }
@@ -239,7 +239,7 @@ on_flood(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct joiner *j = w->data;
 	struct engine *e = j->e;
-	struct gaddr missing[SWIM_JOIN_ADDRS_MAX];
+	struct addr missing[SWIM_JOIN_ADDRS_MAX];
 	struct swim_member m;
 	uint32_t cursor = 0;
 	unsigned count = 0;
@@ -326,7 +326,7 @@ joiner_new(struct engine *e, void (*settled)(struct engine *e))
 }
 
 enum tv_err
-joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self, const struct snapshot_found *found)
+joiner_pool(struct joiner *j, enum gossip_pool kind, const struct addr *self, const struct snapshot_found *found)
 {
 	struct pool_joins *pj = &j->pools[kind];
 	const struct cluster_conf *c = j->e->cluster;

@@ -10,7 +10,7 @@
 /* settled: called once, when joiner_settled() has become true.  NULL: no memory. */
 struct joiner *joiner_new(struct engine *e, void (*settled)(struct engine *e));
 /* A pool was opened: starts its joins.  found is copied.  TV_ENOMEM. */
-enum tv_err joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self,
+enum tv_err joiner_pool(struct joiner *j, enum gossip_pool kind, const struct addr *self,
     const struct snapshot_found *found);
 void joiner_event(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev);
 void joiner_joined(struct joiner *j, enum gossip_pool kind, const struct swim_join *result);

@@ -14,11 +14,11 @@ counts(const struct key_source *s, struct mono now)
 
 /* Where it stands in the list; KEY_TROUBLE_SOURCES: nowhere. */
 static unsigned
-find(const struct key_source *list, const struct gaddr *addr, struct mono now)
+find(const struct key_source *list, const struct addr *addr, struct mono now)
 {
 	unsigned i = 0;
 
-	while (i < KEY_TROUBLE_SOURCES && !(counts(&list[i], now) && gaddr_eq(&list[i].addr, addr)))
+	while (i < KEY_TROUBLE_SOURCES && !(counts(&list[i], now) && addr_eq(&list[i].addr, addr)))
 		i++;
 	return i;
 }
@@ -39,7 +39,7 @@ make_room(struct key_source *list, struct mono now)
 }
 
 static void
-note(struct key_source *list, const struct gaddr *addr, unsigned messages, struct mono now)
+note(struct key_source *list, const struct addr *addr, unsigned messages, struct mono now)
 {
 	unsigned i = find(list, addr, now);
 	struct key_source *at = i < KEY_TROUBLE_SOURCES ? &list[i] : make_room(list, now);
@@ -52,20 +52,20 @@ note(struct key_source *list, const struct gaddr *addr, unsigned messages, struc
 }
 
 void
-key_trouble_understood(struct key_trouble *t, const struct gaddr *from, struct mono now)
+key_trouble_understood(struct key_trouble *t, const struct addr *from, struct mono now)
 {
 	note(t->understood, from, 1, now);
 }
 
 void
-key_trouble_unread(struct key_trouble *t, const struct gaddr *from, enum key_peer peer, struct mono now)
+key_trouble_unread(struct key_trouble *t, const struct addr *from, enum key_peer peer, struct mono now)
 {
 	if (peer != KEY_PEER_STRANGER)
 		note(t->unread, from, peer == KEY_PEER_DIALLED ? KEY_TROUBLE_MESSAGES : 1, now);
 }
 
 bool
-key_trouble_alone(const struct key_trouble *t, struct mono now, struct gaddr *from, bool *understands)
+key_trouble_alone(const struct key_trouble *t, struct mono now, struct addr *from, bool *understands)
 {
 	unsigned unread = 0, understood = 0, messages = 0;
 	const struct key_source *last = NULL;

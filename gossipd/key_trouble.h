@@ -24,7 +24,7 @@ enum key_peer {
 };
 
 struct key_source {
-	struct gaddr addr;
+	struct addr addr;
 	struct mono at;			/* heard last */
 	unsigned messages;		/* 0: free */
 };
@@ -36,14 +36,14 @@ struct key_trouble {
 };
 
 /* A message of a member at this address was opened. */
-void key_trouble_understood(struct key_trouble *t, const struct gaddr *from, struct mono now);
+void key_trouble_understood(struct key_trouble *t, const struct addr *from, struct mono now);
 /* One came from this address that no key opens.  Strangers change nothing. */
-void key_trouble_unread(struct key_trouble *t, const struct gaddr *from, enum key_peer peer, struct mono now);
+void key_trouble_unread(struct key_trouble *t, const struct addr *from, enum key_peer peer, struct mono now);
 /*
  * Is it this node that is alone: are there more members whose messages it cannot open than such whose messages it can?
  * from: one of the former; understands: whether there is any of the latter.  Both only when true.
  */
-bool key_trouble_alone(const struct key_trouble *t, struct mono now, struct gaddr *from, bool *understands);
+bool key_trouble_alone(const struct key_trouble *t, struct mono now, struct addr *from, bool *understands);
 /*
  * To find out whether an address is that of a member takes a walk through all members, which strangers must not make
  * us do for each datagram: true at most ten times in a second.

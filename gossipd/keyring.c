@@ -267,7 +267,7 @@ kring_change(struct kring *k, enum kring_op op, struct span key, bool all, char 
 /* -- trouble ------------------------------------------------------------------------------ */
 
 void
-kring_understood(struct kring *k, const struct gaddr *from, struct mono now)
+kring_understood(struct kring *k, const struct addr *from, struct mono now)
 {
 	key_trouble_understood(&k->trouble, from, now);
 }
@@ -279,7 +279,7 @@ kring_may_judge(struct kring *k, struct mono now)
 }
 
 static void
-log_stranger(struct kring *k, const struct gaddr *from, struct mono now)
+log_stranger(struct kring *k, const struct addr *from, struct mono now)
 {
 	char ip[NET_TEXT_BYTES];
 
@@ -296,7 +296,7 @@ log_stranger(struct kring *k, const struct gaddr *from, struct mono now)
 }
 
 void
-kring_unreadable(struct kring *k, const struct gaddr *from, enum key_peer peer, struct mono now)
+kring_unreadable(struct kring *k, const struct addr *from, enum key_peer peer, struct mono now)
 {
 	char text[1024];
 
@@ -312,7 +312,7 @@ bool
 kring_trouble(const struct kring *k, struct mono now, char *text, size_t cap)
 {
 	char id[KEY_ID_TEXT_BYTES], from[NET_TEXT_BYTES];
-	struct gaddr addr;
+	struct addr addr;
 	bool some;
 
 	if (k->s->live.count == 0 || !key_trouble_alone(&k->trouble, now, &addr, &some))

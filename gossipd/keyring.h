@@ -42,12 +42,12 @@ const struct seal_ring *kring_ring(const struct kring *k);
 /* A packet or stream of another member was opened with the key at this place. */
 void kring_opened(struct kring *k, unsigned at);
 /* A datagram came from this member that the ring opened; now: monotonic. */
-void kring_understood(struct kring *k, const struct gaddr *from, struct mono now);
+void kring_understood(struct kring *k, const struct addr *from, struct mono now);
 /*
  * Something came from this address that no key opens.  Logs it, at most once a minute: as a fault of the sender, or as
  * one of this node when that is what kring_trouble() finds.
  */
-void kring_unreadable(struct kring *k, const struct gaddr *from, enum key_peer peer, struct mono now);
+void kring_unreadable(struct kring *k, const struct addr *from, enum key_peer peer, struct mono now);
 /* As key_trouble_may_judge(). */
 bool kring_may_judge(struct kring *k, struct mono now);
 /*

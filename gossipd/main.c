@@ -267,7 +267,7 @@ on_conflict_lost(void *ctx, struct pool *p, struct span name, bool copy)
 }
 
 static void
-on_opened(void *ctx, const struct gaddr *from, unsigned key)
+on_opened(void *ctx, const struct addr *from, unsigned key)
 {
 	struct engine *e = ctx;
 
@@ -284,7 +284,7 @@ is_configured(void *ctx, struct pool *p, uint64_t source)
 }
 
 static void
-on_unreadable(void *ctx, struct pool *p, const struct gaddr *from, bool dialled)
+on_unreadable(void *ctx, struct pool *p, const struct addr *from, bool dialled)
 {
 	struct engine *e = ctx;
 	struct mono now = clock_mono();
@@ -326,7 +326,7 @@ start_pool(struct engine *e, enum gossip_pool kind)
 	pc.name = span_str(name);
 	pc.dc = kind == POOL_LAN ? span_str(c->datacenter) : SPAN_NONE;
 	pc.snapshot_path = e->opts->snapshot ? path : NULL;
-	if (!net_parse(ip, pool_port(e, kind), &pc.self)) {
+	if (!addr_parse(ip, pool_port(e, kind), &pc.self)) {
 		log_err("serf", "advertise: %s is not an address", ip);
 		return TV_EINVAL;
 	}

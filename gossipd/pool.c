@@ -179,7 +179,7 @@ feed_now(struct pool *p, struct swim_input *in)
 /* -- input ------------------------------------------------------------------------ */
 
 static void
-on_message(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body)
+on_message(void *ctx, const struct addr *from, struct mono at, enum wire_type type, struct span body)
 {
 	struct swim_input in = { .type = SWIM_IN_MESSAGE, .now = at, .from = *from, .kind = type, .bytes = body };
 
@@ -196,16 +196,16 @@ on_batch(void *ctx)
 
 /* Only others prove a key.  Datagrams cannot be our own: nobody probes itself, though it may dial itself. */
 static void
-on_opened(void *ctx, const struct gaddr *from, unsigned key)
+on_opened(void *ctx, const struct addr *from, unsigned key)
 {
 	struct pool *p = ctx;
 
-	if (!gaddr_eq(from, &p->conf.self))
+	if (!addr_eq(from, &p->conf.self))
 		p->conf.on_opened(p->conf.ctx, from, key);
 }
 
 static void
-on_unreadable(void *ctx, const struct gaddr *from)
+on_unreadable(void *ctx, const struct addr *from)
 {
 	struct pool *p = ctx;
 
@@ -213,7 +213,7 @@ on_unreadable(void *ctx, const struct gaddr *from)
 }
 
 static void
-on_unreadable_stream(void *ctx, const struct gaddr *peer, bool dialled)
+on_unreadable_stream(void *ctx, const struct addr *peer, bool dialled)
 {
 	struct pool *p = ctx;
 
@@ -221,15 +221,15 @@ on_unreadable_stream(void *ctx, const struct gaddr *peer, bool dialled)
 }
 
 bool
-pool_has_member_at(const struct pool *p, const struct gaddr *addr)
+pool_has_member_at(const struct pool *p, const struct addr *addr)
 {
 	struct swim_member m;
 	uint32_t cursor = 0;
 
-	if (gaddr_eq(addr, &p->conf.self))
+	if (addr_eq(addr, &p->conf.self))
 		return false;
 	while (swim_member_next(p->core, &cursor, &m))
-		if (m.status != MEMBER_LEFT && gaddr_eq(&m.addr, addr))
+		if (m.status != MEMBER_LEFT && addr_eq(&m.addr, addr))
 			return true;
 	return false;
 }
@@ -247,13 +247,13 @@ is_known(void *ctx, uint64_t source)
 	uint32_t cursor = 0;
 
 	while (swim_member_next(p->core, &cursor, &m))
-		if (source_of_bytes(m.addr.ip, m.addr.len) == source)
+		if (source_of_ip(&m.addr) == source)
 			return true;
 	return p->conf.is_configured(p->conf.ctx, p, source);
 }
 
 static struct span
-on_request(void *ctx, const struct gaddr *from, const struct stream_message *m)
+on_request(void *ctx, const struct addr *from, const struct stream_message *m)
 {
 	struct pool *p = ctx;
 	struct swim_input in = { .type = SWIM_IN_REQUEST, .from = *from, .message = m };
@@ -439,7 +439,7 @@ pool_core(const struct pool *p)
 }
 
 enum tv_err
-pool_join(struct pool *p, uint64_t token, const struct gaddr *addrs, unsigned count, bool quiet)
+pool_join(struct pool *p, uint64_t token, const struct addr *addrs, unsigned count, bool quiet)
 {
 	struct swim_input in = { .type = SWIM_IN_JOIN, .token = token, .addrs = addrs, .addr_count = count,
 		.quiet = quiet };
@@ -535,7 +535,7 @@ pool_udp_stats(const struct pool *p, struct udp_stats *out)
 }
 
 int
-pool_dial_error(const struct pool *p, const struct gaddr *to)
+pool_dial_error(const struct pool *p, const struct addr *to)
 {
 	return streams_error(p->streams, to);
 }

@@ -25,7 +25,7 @@ struct pool_conf {
 	const struct gossip_conf *opts;
 	int udp_fd, tcp_fd;		/* taken over */
 	struct span name;		/* of this node in the pool */
-	struct gaddr self;
+	struct addr self;
 	struct span dc;			/* LAN: members of other datacenters are refused */
 	const struct tagset *tags;
 	const struct seal_ring *ring;	/* NULL or empty: plaintext */
@@ -39,9 +39,9 @@ struct pool_conf {
 	void (*on_query)(void *ctx, struct pool *p, const struct swim_query *q);
 	void (*on_response)(void *ctx, struct pool *p, const struct swim_response *r);
 	/* A datagram of another member was opened with this key of the ring. */
-	void (*on_opened)(void *ctx, const struct gaddr *from, unsigned key);
+	void (*on_opened)(void *ctx, const struct addr *from, unsigned key);
 	/* Something came that no key opens: in answer to what we dialled, or by itself. */
-	void (*on_unreadable)(void *ctx, struct pool *p, const struct gaddr *from, bool dialled);
+	void (*on_unreadable)(void *ctx, struct pool *p, const struct addr *from, bool dialled);
 	/* Is this the source (common/net/source.h) of an address that we are told to join? */
 	bool (*is_configured)(void *ctx, struct pool *p, uint64_t source);
 	/* Another node holds our name by majority; name: when it spells it otherwise; copy: it has our node id. */
@@ -50,7 +50,7 @@ struct pool_conf {
 
 struct pool_refusal {
 	struct mono at;
-	struct gaddr from;		/* whom we asked */
+	struct addr from;		/* whom we asked */
 	char why[LOG_REFUSAL_BYTES];	/* printable */
 };
 
@@ -61,7 +61,7 @@ void pool_free(struct pool *p);
 enum gossip_pool pool_kind(const struct pool *p);
 const struct swim *pool_core(const struct pool *p);
 /* As SWIM_IN_JOIN; on_join follows unless it fails at once. */
-enum tv_err pool_join(struct pool *p, uint64_t token, const struct gaddr *addrs, unsigned count, bool quiet);
+enum tv_err pool_join(struct pool *p, uint64_t token, const struct addr *addrs, unsigned count, bool quiet);
 /* on_left follows. */
 enum tv_err pool_leave(struct pool *p);
 enum tv_err pool_force_leave(struct pool *p, struct span name, bool prune);
@@ -76,12 +76,12 @@ enum tv_err pool_respond(struct pool *p, uint64_t ltime, uint32_t id, struct spa
 const struct pool_refusal *pool_refused(const struct pool *p);
 bool pool_encrypted(const struct pool *p);
 /* Is this where a member is, one that did not leave?  Walks through all members. */
-bool pool_has_member_at(const struct pool *p, const struct gaddr *addr);
+bool pool_has_member_at(const struct pool *p, const struct addr *addr);
 /* Failed writes of the snapshot. */
 uint64_t pool_snapshot_errors(const struct pool *p);
 void pool_udp_stats(const struct pool *p, struct udp_stats *out);
 /* As streams_error(). */
-int pool_dial_error(const struct pool *p, const struct gaddr *to);
+int pool_dial_error(const struct pool *p, const struct addr *to);
 void pool_streams_stats(const struct pool *p, struct streams_stats *out);
 
 #endif

@@ -22,7 +22,6 @@
 #define GRACE_S 2.			/* beyond the time that the process has */
 #define SILENT "the process that looks up names does not answer"
 #define ANSWER_MEMORY (1u << 20)
-#define ADDR_TEXT_BYTES (CLUSTER_IP_BYTES + 8)
 
 _Static_assert(RESOLVER_TARGETS_MAX == NAMES_TARGETS_MAX, "a process takes what may be asked for");
 _Static_assert(NAMES_MS == 20000, "RESOLVER_TIMEOUT");
@@ -111,7 +110,7 @@ read_answer(const struct msg_resolved *m, char why[TARGET_WHY_BYTES], struct res
 	a->why = span_str(log_safe(m->why, why, TARGET_WHY_BYTES));
 	for (a->count = 0; a->count < m->addrs.n; a->count++)
 		if (!span_copy(m->addrs.v[a->count], text, sizeof(text)) || !cluster_addr_parse(text, 0, ip, &port) ||
-		    port == 0 || !net_parse(ip, port, &a->addrs[a->count]))
+		    port == 0 || !addr_parse(ip, port, &a->addrs[a->count]))
 			return false;
 	return true;
 }

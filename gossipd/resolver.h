@@ -18,7 +18,7 @@ struct resolver_answer {
 	enum target_outcome outcome;
 	struct span why;		/* printable; empty: nothing to say */
 	unsigned count;
-	struct gaddr addrs[TARGET_ADDRS_MAX];
+	struct addr addrs[TARGET_ADDRS_MAX];
 };
 /* place: in the list of targets.  It must not cancel this look-up. */
 typedef void resolver_done(void *ctx, unsigned place, const struct resolver_answer *a);

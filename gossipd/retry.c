@@ -25,7 +25,7 @@ struct wanted {
 	enum target_kind kind;
 	bool looking;			/* it is being resolved */
 	unsigned count;
-	struct gaddr *addrs;		/* owned; as resolved last, without ourselves */
+	struct addr *addrs;		/* owned; as resolved last, without ourselves */
 };
 
 /* Some entries that one process resolves. */
@@ -38,11 +38,11 @@ struct lookup {
 struct retry {
 	struct engine *e;
 	enum gossip_pool kind;
-	struct gaddr self;
+	struct addr self;
 	struct wanted *wanted;
 	unsigned count;
 	struct lookup lookups[LOOKUPS_MAX];
-	struct gaddr asked[ASKED_MAX];	/* in this round */
+	struct addr asked[ASKED_MAX];	/* in this round */
 	unsigned asked_count;
 	unsigned joins, looking;	/* under way */
 	bool contacted;			/* a member has answered in this round */
@@ -71,25 +71,22 @@ key_name(const struct retry *r)
 /* -- a round -- */
 
 static bool
-shows_alive(const struct swim *core, const struct gaddr *addr)
+shows_alive(const struct swim *core, const struct addr *addr)
 {
 	struct swim_member m;
 	uint32_t cursor = 0;
 
 	while (swim_member_next(core, &cursor, &m)) {
-		struct sockaddr_storage sa;
-		struct gaddr a = m.addr;
+		struct addr a = addr_unmapped(m.addr);
 
-		if (net_sockaddr(&a, AF_INET, &sa) != 0)
-			a = net_gaddr(&sa);	/* IPv4 in its short form */
-		if (m.status == MEMBER_ALIVE && gaddr_eq(&a, addr))
+		if (m.status == MEMBER_ALIVE && addr_eq(&a, addr))
 			return true;
 	}
 	return false;
 }
 
 static bool
-is_loopback(const struct gaddr *a)
+is_loopback(const struct addr *a)
 {
 	static const uint8_t six[16] = { [15] = 1 };
 
@@ -98,25 +95,25 @@ is_loopback(const struct gaddr *a)
 
 /* A name of our own may lead to 127.0.1.1, as Debian's hosts file has it. */
 static bool
-is_self(const struct retry *r, const struct gaddr *a)
+is_self(const struct retry *r, const struct addr *a)
 {
 	bool everywhere = strcmp(r->e->cluster->bind, "0.0.0.0") == 0 || strcmp(r->e->cluster->bind, "::") == 0;
 
-	return gaddr_eq(a, &r->self) || (everywhere && a->port == r->self.port && is_loopback(a));
+	return addr_eq(a, &r->self) || (everywhere && a->port == r->self.port && is_loopback(a));
 }
 
 /* One that is no member, and was not asked in this round. */
 static bool
-is_missing(struct retry *r, const struct gaddr *a)
+is_missing(struct retry *r, const struct addr *a)
 {
 	for (unsigned i = 0; i < r->asked_count; i++)
-		if (gaddr_eq(&r->asked[i], a))
+		if (addr_eq(&r->asked[i], a))
 			return false;
 	return r->asked_count < ASKED_MAX && !shows_alive(pool_core(r->e->pools[r->kind]), a);
 }
 
 static void
-join_some(struct retry *r, const struct gaddr *addrs, unsigned count)
+join_some(struct retry *r, const struct addr *addrs, unsigned count)
 {
 	if (count == 0)
 		return;
@@ -131,7 +128,7 @@ join_some(struct retry *r, const struct gaddr *addrs, unsigned count)
 static void
 join_missing(struct retry *r, const struct wanted *w)
 {
-	struct gaddr missing[SWIM_JOIN_ADDRS_MAX];
+	struct addr missing[SWIM_JOIN_ADDRS_MAX];
 	unsigned count = 0;
 
 	_Static_assert(TARGET_ADDRS_MAX <= SWIM_JOIN_ADDRS_MAX, "those of one target fit");
@@ -145,7 +142,7 @@ join_missing(struct retry *r, const struct wanted *w)
 static void
 join_addresses(struct retry *r)
 {
-	struct gaddr missing[SWIM_JOIN_ADDRS_MAX];
+	struct addr missing[SWIM_JOIN_ADDRS_MAX];
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < r->count; i++) {
@@ -231,14 +228,14 @@ warn_of(struct retry *r, const struct wanted *w, const struct resolver_answer *a
 }
 
 static bool
-equal_addrs(const struct wanted *w, const struct gaddr *addrs, unsigned count)
+equal_addrs(const struct wanted *w, const struct addr *addrs, unsigned count)
 {
 	bool equal = w->count == count;
 
 	for (unsigned i = 0; i < count && equal; i++) {
 		equal = false;
 		for (unsigned k = 0; k < w->count && !equal; k++)
-			equal = gaddr_eq(&w->addrs[k], &addrs[i]);
+			equal = addr_eq(&w->addrs[k], &addrs[i]);
 	}
 	return equal;
 }
@@ -258,9 +255,9 @@ log_addrs(const struct retry *r, const struct wanted *w)
 
 /* Takes over those that are not ourselves. */
 static void
-set_addrs(struct retry *r, struct wanted *w, const struct gaddr *addrs, unsigned count)
+set_addrs(struct retry *r, struct wanted *w, const struct addr *addrs, unsigned count)
 {
-	struct gaddr others[TARGET_ADDRS_MAX], *fresh = NULL;
+	struct addr others[TARGET_ADDRS_MAX], *fresh = NULL;
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < count; i++)
@@ -372,21 +369,21 @@ read_list(struct retry *r, const struct conf_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		struct wanted *w = &r->wanted[r->count];
-		struct gaddr addr;
+		struct addr addr;
 		struct dial_target t;
 
 		*w = (struct wanted){ .text = span_str(list->items[i]) };
 		if (target_parse(w->text, r->self.port, &t, NULL) != TV_OK)
 			continue;
 		w->kind = t.kind;
-		if (t.kind == TARGET_ADDRESS && net_parse(t.ip, t.port, &addr))
+		if (t.kind == TARGET_ADDRESS && addr_parse(t.ip, t.port, &addr))
 			set_addrs(r, w, &addr, 1);
 		r->count++;
 	}
 }
 
 struct retry *
-retry_new(struct engine *e, enum gossip_pool kind, const struct conf_list *list, const struct gaddr *self)
+retry_new(struct engine *e, enum gossip_pool kind, const struct conf_list *list, const struct addr *self)
 {
 	struct retry *r = calloc(1, sizeof(*r));
 
@@ -412,7 +409,7 @@ retry_wants(const struct retry *r, uint64_t source)
 {
 	for (unsigned i = 0; i < r->count; i++)
 		for (unsigned k = 0; k < r->wanted[i].count; k++)
-			if (source_of_bytes(r->wanted[i].addrs[k].ip, r->wanted[i].addrs[k].len) == source)
+			if (source_of_ip(&r->wanted[i].addrs[k]) == source)
 				return true;
 	return false;
 }

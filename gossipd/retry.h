@@ -11,7 +11,7 @@ struct retry;
 
 /* Of a pool that is open; list is borrowed, and was checked.  NULL: no memory. */
 struct retry *retry_new(struct engine *e, enum gossip_pool kind, const struct conf_list *list,
-    const struct gaddr *self);
+    const struct addr *self);
 /* A join of JOIN_RETRY has ended. */
 void retry_joined(struct retry *r, const struct swim_join *result);
 /* Is this the source (common/net/source.h) of an address that a target has, or had when it was resolved last? */

@@ -105,7 +105,7 @@ take_word(struct span *line)
 }
 
 static bool
-read_addr(struct span word, struct gaddr *addr)
+read_addr(struct span word, struct addr *addr)
 {
 	char text[NET_TEXT_BYTES], *colon, *end, *ip = text;
 	unsigned long port;
@@ -118,7 +118,7 @@ read_addr(struct span word, struct gaddr *addr)
 		ip++;
 		colon[-1] = '\0';
 	}
-	return *end == '\0' && port > 0 && port <= UINT16_MAX && net_parse(ip, (uint16_t)port, addr);
+	return *end == '\0' && port > 0 && port <= UINT16_MAX && addr_parse(ip, (uint16_t)port, addr);
 }
 
 /* "-" is nothing. */

@@ -27,7 +27,7 @@ struct stream {
 	struct stranger place;		/* accepted: in set->unread or set->answered; first: see evict() */
 	struct stream *next, **back;
 	struct streams *set;
-	struct gaddr peer;
+	struct addr peer;
 	bool dialled;
 	bool spoke;			/* bytes came */
 	uint64_t id;			/* dialled: the core's */
@@ -51,7 +51,7 @@ struct streams {
 	struct streams_stats stats;
 	struct log_limit limit;
 	struct {			/* the last connection that failed */
-		struct gaddr to;
+		struct addr to;
 		int error;
 	} lost;
 };
@@ -265,7 +265,7 @@ read_some(struct stream *st)
 }
 
 static enum tv_err
-unreachable(struct streams *t, const struct gaddr *to, int error)
+unreachable(struct streams *t, const struct addr *to, int error)
 {
 	t->lost.to = *to;
 	t->lost.error = error;
@@ -273,9 +273,9 @@ unreachable(struct streams *t, const struct gaddr *to, int error)
 }
 
 int
-streams_error(const struct streams *t, const struct gaddr *to)
+streams_error(const struct streams *t, const struct addr *to)
 {
-	return gaddr_eq(&t->lost.to, to) ? t->lost.error : 0;
+	return addr_eq(&t->lost.to, to) ? t->lost.error : 0;
 }
 
 /* Connected, or not. */
@@ -332,7 +332,7 @@ on_deadline(struct ev_loop *loop, ev_timer *w, int revents)
 
 /* fd is closed when there is no memory. */
 static struct stream *
-stream_new(struct streams *t, int fd, const struct gaddr *peer, bool dialled)
+stream_new(struct streams *t, int fd, const struct addr *peer, bool dialled)
 {
 	struct stream *st = calloc(1, sizeof(*st));
 
@@ -360,12 +360,12 @@ on_accept(void *ctx, int fd)
 	struct streams *t = ctx;
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
-	struct gaddr peer = { .len = 0 };
+	struct addr peer = { .len = 0 };
 	struct stream *st = NULL;
 	uint64_t source;
 
 	if (getpeername(fd, (struct sockaddr *)&sa, &len) == 0)
-		peer = net_gaddr(&sa);
+		peer = net_addr(&sa);
 	if (peer.len == 0) {
 		t->stats.refused++;
 		close(fd);
@@ -378,7 +378,7 @@ on_accept(void *ctx, int fd)
 	}
 	t->stats.accepted++;
 	st->phase = PHASE_READ;
-	source = source_of_bytes(peer.ip, peer.len);
+	source = source_of_ip(&peer);
 	take_place(t, &t->unread, st, source, t->conf.is_known(t->conf.ctx, source));
 	set_deadline(st, mono_seconds(mono_min(t->conf.timeout, FIRST_BYTES)));
 	set_io(st, EV_READ);
@@ -386,17 +386,14 @@ on_accept(void *ctx, int fd)
 
 /* A connecting socket, or -1 with *why: TV_EINVAL when the walls allow no connection to that port. */
 static int
-dial(struct streams *t, const struct gaddr *to, enum tv_err *why)
+dial(struct streams *t, const struct addr *to, enum tv_err *why)
 {
-	struct sockaddr_storage sa;
-	int family = to->len == 4 ? AF_INET : AF_INET6, fd;
-	socklen_t len;
+	struct addr bare = addr_unmapped(*to);
+	union addr_sock sa;
+	socklen_t len = addr_to_sock(&bare, &sa);
+	int fd = socket(sa.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	if (net_sockaddr(to, AF_INET, &sa) != 0)
-		family = AF_INET;	/* IPv4 in its long form */
-	len = net_sockaddr(to, family, &sa);
-	fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&sa, len) == 0 || errno == EINPROGRESS)
+	if (fd < 0 || connect(fd, &sa.any, len) == 0 || errno == EINPROGRESS)
 		return fd;
 	*why = errno == EACCES ? TV_EINVAL : unreachable(t, to, errno);
 	close(fd);
@@ -404,7 +401,7 @@ dial(struct streams *t, const struct gaddr *to, enum tv_err *why)
 }
 
 static void
-say_walled(struct streams *t, const struct gaddr *to)
+say_walled(struct streams *t, const struct addr *to)
 {
 	char text[NET_TEXT_BYTES];
 

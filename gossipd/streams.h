@@ -28,13 +28,13 @@ struct streams_conf {
 	size_t bytes_max;		/* of all streams together: beyond it the largest one ends */
 	void *ctx;
 	/* A request came; returns the answer (borrowed until the next call back), empty for none. */
-	struct span (*on_request)(void *ctx, const struct gaddr *from, const struct stream_message *m);
+	struct span (*on_request)(void *ctx, const struct addr *from, const struct stream_message *m);
 	/* The end of an exchange of ours: m, or NULL and why. Never called from within streams_dial(). */
 	void (*on_end)(void *ctx, uint64_t id, const struct stream_message *m, enum tv_err why);
 	/* Is this the source (common/net/source.h) of a member, or of somebody whom we are to join? */
 	bool (*is_known)(void *ctx, uint64_t source);
 	/* What came is not for our keys, or the peer says that of what we sent. */
-	void (*on_unreadable)(void *ctx, const struct gaddr *peer, bool dialled);
+	void (*on_unreadable)(void *ctx, const struct addr *peer, bool dialled);
 };
 
 struct streams_stats {
@@ -49,7 +49,7 @@ struct streams *streams_new(const struct streams_conf *conf);
 /* Starts an exchange; copies the message. */
 void streams_dial(struct streams *t, const struct swim_stream *want);
 /* Why the last connection that failed did, if it was to this address: errno; else 0. */
-int streams_error(const struct streams *t, const struct gaddr *to);
+int streams_error(const struct streams *t, const struct addr *to);
 void streams_stats(const struct streams *t, struct streams_stats *out);
 /* Closes everything without call backs. */
 void streams_free(struct streams *t);

@@ -29,7 +29,7 @@ struct udp {
 	const struct envelope *envelope;
 	const struct udp_events *events;
 	void *ctx;
-	struct gaddr from;		/* of the datagram that is being opened */
+	struct addr from;		/* of the datagram that is being opened */
 	struct mono at;			/* when its batch was received */
 	/* Two: a message may be answered while others of its datagram wait. */
 	struct packet_scratch *in_scratch, *out_scratch;
@@ -79,7 +79,7 @@ open_datagram(struct udp *u, const struct sockaddr_storage *from, struct span da
 
 	u->stats.in++;
 	u->stats.in_bytes += datagram.len;
-	u->from = net_gaddr(from);
+	u->from = net_addr(from);
 	r = packet_open(u->envelope, u->in_scratch, datagram, visit, u);
 	if (r.sealed && ring->moves == moves)	/* else it brought a change of the ring, and r.key names another key */
 		u->events->on_opened(u->ctx, &u->from, r.key);

@@ -22,13 +22,13 @@ struct udp_events {
 	 * Each message of each datagram, and when that came: as soon after its arrival as this process was awake,
 	 * however many others are handled before it.  What it borrows lasts until return.
 	 */
-	void (*on_message)(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body);
+	void (*on_message)(void *ctx, const struct addr *from, struct mono at, enum wire_type type, struct span body);
 	/* Once after a batch was read: a good moment for udp_flush(). */
 	void (*on_batch)(void *ctx);
 	/* A datagram was opened with the key at this place of the ring. */
-	void (*on_opened)(void *ctx, const struct gaddr *from, unsigned key);
+	void (*on_opened)(void *ctx, const struct addr *from, unsigned key);
 	/* One came that is not for our keys. */
-	void (*on_unreadable)(void *ctx, const struct gaddr *from);
+	void (*on_unreadable)(void *ctx, const struct addr *from);
 };
 
 /* Takes over the bound socket. */

@@ -223,8 +223,9 @@ source_known(void *ctx, uint64_t source)
 	for (int pool = 0; pool < 2; pool++)
 		for (unsigned i = 0; i < members_count(p->members, (enum gossip_pool)pool); i++) {
 			const struct member *m = members_at(p->members, (enum gossip_pool)pool, i);
+			struct addr a = addr_of_bytes(m->addr, m->addr_len);
 
-			if (source_of_bytes(m->addr, m->addr_len) == source)
+			if (source_of_ip(&a) == source)
 				return true;
 		}
 	return false;

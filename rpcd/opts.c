@@ -1,9 +1,9 @@
 /* The table of rpcd.conf. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "common/base/addr.h"
 #include "common/conf/cluster_conf.h"
 #include "rpcd/opts.h"
 
@@ -214,14 +214,6 @@ const struct conf_opt rpcd_opts[] = {
 };
 const size_t rpcd_opt_count = sizeof(rpcd_opts) / sizeof(rpcd_opts[0]);
 
-static bool
-is_address(const char *text)
-{
-	struct in6_addr any;
-
-	return inet_pton(AF_INET, text, &any) == 1 || inet_pton(AF_INET6, text, &any) == 1;
-}
-
 /* "Name: value" with a token for a name and no control characters in the value. */
 static bool
 is_header(const char *text)
@@ -265,7 +257,7 @@ check_addresses(const struct rpcd_conf *c, char *errbuf, size_t cap)
 	for (size_t i = 0; i < c->http_addresses.count; i++) {
 		const char *address = c->http_addresses.items[i];
 
-		if (!is_address(address)) {
+		if (!addr_parse(address, 0, NULL)) {
 			snprintf(errbuf, cap, "http_addresses: \"%s\" is not an IP address", address);
 			return TV_EINVAL;
 		}

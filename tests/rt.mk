@@ -3,7 +3,7 @@ if HAVE_CHECK
 rt_checks = tests/unit/check_duration tests/unit/check_histogram tests/unit/check_log tests/unit/check_log_unread tests/unit/check_ucl tests/unit/check_conf \
 	tests/unit/check_cluster_conf tests/unit/check_target tests/unit/check_keys tests/unit/check_sandbox \
 	tests/unit/check_daemon tests/unit/check_past tests/unit/check_interpolate tests/unit/check_acl_rules tests/unit/check_acl_set \
-	tests/unit/check_map tests/unit/check_file
+	tests/unit/check_map tests/unit/check_file tests/unit/check_addr
 check_PROGRAMS += $(rt_checks)
 TESTS += $(rt_checks)
 scratch = tests/unit/scratch.c tests/unit/scratch.h
@@ -37,6 +37,8 @@ tests_unit_check_sandbox_SOURCES = tests/unit/check_sandbox.c $(scratch)
 tests_unit_check_sandbox_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SECCOMP_LIBS) $(SODIUM_LIBS) $(BDB_LIBS) $(EV_LIBS)
 tests_unit_check_daemon_SOURCES = tests/unit/check_daemon.c $(scratch)
 tests_unit_check_daemon_LDADD = $(RT_LIBS) $(CHECK_LIBS)
+tests_unit_check_addr_SOURCES = tests/unit/check_addr.c
+tests_unit_check_addr_LDADD = $(UNIT_LIBS)
 tests_unit_check_file_SOURCES = tests/unit/check_file.c $(scratch)
 tests_unit_check_file_LDADD = common/libtvrt.a $(UNIT_LIBS)
 tests_unit_check_past_SOURCES = tests/unit/check_past.c $(scratch)

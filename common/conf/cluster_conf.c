@@ -1,5 +1,4 @@
 /* cluster.conf: the table, and what its keys demand of each other. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/addr.h"
 #include "common/conf/cluster_conf.h"
 
 #define F(field_) CONF_FIELD(struct cluster_conf, field_)
@@ -116,20 +116,17 @@ set_text(const struct check *k, char **field, const char *text)
 static bool
 is_wildcard(const char *ip)
 {
-	struct in6_addr six;
+	struct addr a;
 
-	return strcmp(ip, "0.0.0.0") == 0 || (inet_pton(AF_INET6, ip, &six) == 1 && IN6_IS_ADDR_UNSPECIFIED(&six));
+	return addr_parse(ip, 0, &a) && addr_is_any(&a);
 }
 
 bool
 cluster_addr_is_loopback(const char *ip)
 {
-	struct in_addr four;
-	struct in6_addr six;
+	struct addr a;
 
-	if (inet_pton(AF_INET, ip, &four) == 1)
-		return ntohl(four.s_addr) >> 24 == 127;
-	return inet_pton(AF_INET6, ip, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+	return addr_parse(ip, 0, &a) && addr_is_loopback(&a);
 }
 
 static enum tv_err
@@ -248,20 +245,18 @@ check_bind(const struct check *k)
 
 /* 2: private, 1: public, 0: of no use to others. */
 static int
-usefulness(const struct sockaddr *sa)
+usefulness(const struct addr *a)
 {
-	if (sa->sa_family == AF_INET) {
-		uint32_t a = ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr);
+	const uint8_t *ip = a->ip;
+	bool shared = ip[0] == 100 && ip[1] >> 6 == 1;		/* RFC 6598 */
 
-		if (a >> 24 == 127 || a >> 16 == 0xa9fe)
-			return 0;
-		return a >> 24 == 10 || a >> 20 == 0xac1 || a >> 16 == 0xc0a8 || a >> 22 == (0x64400000 >> 22) ? 2 : 1;
-	}
-	const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
-
-	if (IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_LINKLOCAL(six))
+	if (a->len == 0 || addr_is_loopback(a))
 		return 0;
-	return (six->s6_addr[0] & 0xfe) == 0xfc ? 2 : 1;
+	if (a->len == 16)
+		return ip[0] == 0xfe && ip[1] >> 6 == 2 ? 0 : (ip[0] & 0xfe) == 0xfc ? 2 : 1;
+	if (ip[0] == 169 && ip[1] == 254)
+		return 0;
+	return ip[0] == 10 || (ip[0] == 172 && ip[1] >> 4 == 1) || (ip[0] == 192 && ip[1] == 168) || shared ? 2 : 1;
 }
 
 /* The first private address of this machine, else the first public one.  TV_EAGAIN: none; TV_ESYS: errno says why. */
@@ -274,14 +269,13 @@ own_address(int family, char ip[CLUSTER_IP_BYTES])
 	if (getifaddrs(&list) != 0)
 		return TV_ESYS;
 	for (struct ifaddrs *i = list; i != NULL; i = i->ifa_next) {
-		const struct sockaddr *sa = i->ifa_addr;
-
-		if (sa == NULL || sa->sa_family != family || !(i->ifa_flags & IFF_UP) || usefulness(sa) <= best)
+		if (i->ifa_addr == NULL || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP))
 			continue;
-		best = usefulness(sa);
-		inet_ntop(family, family == AF_INET ?
-		    (const void *)&((const struct sockaddr_in *)(const void *)sa)->sin_addr :
-		    (const void *)&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, ip, CLUSTER_IP_BYTES);
+		struct addr a = addr_of_sock(i->ifa_addr);
+		if (usefulness(&a) <= best)
+			continue;
+		best = usefulness(&a);
+		addr_ip(&a, ip);
 	}
 	freeifaddrs(list);
 	return best > 0 ? TV_OK : TV_EAGAIN;

@@ -1,10 +1,10 @@
 /* The types of configuration values. */
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/addr.h"
 #include "common/base/assert.h"
 #include "common/base/log.h"
 #include "common/conf/conf_value.h"
@@ -326,11 +326,7 @@ read_name(const struct conf_opt *o, const struct ucl_node *n, void *field, char 
 static enum tv_err
 read_addr(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
 {
-	char text[INET6_ADDRSTRLEN];
-	uint8_t bin[16];
-
-	if (!is_scalar(n) || !span_copy(n->text, text, sizeof(text)) ||
-	    (inet_pton(AF_INET, text, bin) != 1 && inet_pton(AF_INET6, text, bin) != 1))
+	if (!is_scalar(n) || !addr_parse_span(n->text, 0, NULL))
 		return not_a(o, n, "an IP address",
 		    "10.0.0.1 or \"fd00::1\"; host names and interfaces are not looked up here", why, cap);
 	return take_text(n, field, why, cap);
@@ -566,13 +562,9 @@ has_suffix(struct span s, const char *suffix)
 static bool
 is_address(struct span name, struct span text)
 {
-	char ip[INET6_ADDRSTRLEN];
-	uint8_t bin[16];
+	struct addr a;
 
-	if (!span_copy(text, ip, sizeof(ip)))
-		return false;
-	return (!has_suffix(name, "_ipv6") && inet_pton(AF_INET, ip, bin) == 1) ||
-	    (!has_suffix(name, "_ipv4") && inet_pton(AF_INET6, ip, bin) == 1);
+	return addr_parse_span(text, 0, &a) && !has_suffix(name, a.len == 4 ? "_ipv6" : "_ipv4");
 }
 
 static bool

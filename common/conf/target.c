@@ -1,8 +1,8 @@
 /* See target.h. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/addr.h"
 #include "common/conf/target.h"
 
 #define FORMS "write an address (10.0.0.1, 10.0.0.1:8301, [fd00::1]:8301), a host name, srv:_NAME._tcp.DOMAIN or " \
@@ -26,7 +26,6 @@ bool
 cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], uint16_t *out)
 {
 	const char *colon = strrchr(text, ':'), *end = text + strlen(text);
-	uint8_t bin[16];
 
 	*out = port;
 	if (text[0] == '[') {
@@ -44,8 +43,7 @@ cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], u
 	}
 	if (colon != NULL && (*out = read_port(colon + 1)) == 0)
 		return false;
-	return span_copy(span_of(text, (size_t)(end - text)), ip, CLUSTER_IP_BYTES) &&
-	    (inet_pton(AF_INET, ip, bin) == 1 || inet_pton(AF_INET6, ip, bin) == 1);
+	return span_copy(span_of(text, (size_t)(end - text)), ip, CLUSTER_IP_BYTES) && addr_parse(ip, 0, NULL);
 }
 
 /* -- names -- */

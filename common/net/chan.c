@@ -7,7 +7,6 @@
  */
 #include "config.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -19,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/base/addr.h"
 #include "common/base/assert.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -61,30 +61,13 @@ set_tcp_options(int fd)
 }
 
 static void
-print_peer(const struct sockaddr_storage *sa, char *dst, size_t cap)
-{
-	char ip[INET6_ADDRSTRLEN] = "";
-
-	if (sa->ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)sa;
-
-		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
-		snprintf(dst, cap, "%s:%u", ip, ntohs(in->sin_port));
-	} else if (sa->ss_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)sa;
-
-		inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
-		snprintf(dst, cap, "[%s]:%u", ip, ntohs(in6->sin6_port));
-	} else {
-		snprintf(dst, cap, "unix");
-	}
-}
-
-static void
 set_peer(struct chan *c, const struct sockaddr_storage *sa)
 {
-	print_peer(sa, c->peer, sizeof(c->peer));
-	c->source = source_of((const struct sockaddr *)sa);
+	struct addr a = addr_of_sock((const struct sockaddr *)sa);
+	char text[ADDR_TEXT_BYTES];
+
+	snprintf(c->peer, sizeof(c->peer), "%s", a.len > 0 ? addr_text(&a, text) : "unix");
+	c->source = source_of_ip(&a);
 }
 
 static void
@@ -210,16 +193,12 @@ chan_dial_unix(const char *path, const struct chan_conf *conf)
 struct chan *
 chan_dial_tcp(const char *ip, uint16_t port, const struct chan_conf *conf)
 {
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
-	const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+	union addr_sock to;
+	socklen_t len = addr_parse_sock(ip, port, &to);
 
-	if (inet_pton(AF_INET, ip, &in.sin_addr) == 1)
-		return dial(socket(AF_INET, type, 0), (struct sockaddr *)&in, sizeof(in), conf);
-	if (inet_pton(AF_INET6, ip, &in6.sin6_addr) == 1)
-		return dial(socket(AF_INET6, type, 0), (struct sockaddr *)&in6, sizeof(in6), conf);
-	errno = EINVAL;
-	return NULL;
+	if (len == 0)
+		return NULL;
+	return dial(socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), &to.any, len, conf);
 }
 
 /* -- sending -------------------------------------------------------------- */

@@ -1,7 +1,6 @@
 /* Listening sockets: made with privileges, watched without. */
 #include "config.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/base/addr.h"
 #include "common/base/assert.h"
 #include "common/base/descriptors.h"
 #include "common/base/log.h"
@@ -238,13 +238,8 @@ listen_on(int family, const struct sockaddr *sa, socklen_t len)
 int
 listen_tcp(const char *ip, uint16_t port)
 {
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	union addr_sock at;
+	socklen_t len = addr_parse_sock(ip, port, &at);
 
-	if (inet_pton(AF_INET, ip, &in.sin_addr) == 1)
-		return listen_on(AF_INET, (struct sockaddr *)&in, sizeof(in));
-	if (inet_pton(AF_INET6, ip, &in6.sin6_addr) == 1)
-		return listen_on(AF_INET6, (struct sockaddr *)&in6, sizeof(in6));
-	errno = EINVAL;
-	return -1;
+	return len == 0 ? -1 : listen_on(at.any.sa_family, &at.any, len);
 }

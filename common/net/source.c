@@ -1,6 +1,4 @@
 /* Sources of connections, see source.h. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <string.h>
@@ -20,33 +18,20 @@ be(const uint8_t *p, unsigned n)
 	return v;
 }
 
-static uint64_t
-source_of_ip6(const struct in6_addr *a)
+uint64_t
+source_of_ip(const struct addr *a)
 {
-	return IN6_IS_ADDR_V4MAPPED(a) ? IPV4_MARK | be(a->s6_addr + 12, 4) : be(a->s6_addr, 8) + 1;
+	struct addr four = addr_unmapped(*a);
+
+	return four.len == 4 ? IPV4_MARK | be(four.ip, 4) : four.len == 16 ? be(four.ip, 8) + 1 : 0;
 }
 
 uint64_t
 source_of(const struct sockaddr *from)
 {
-	if (from->sa_family == AF_INET)
-		return IPV4_MARK | ntohl(((const struct sockaddr_in *)(const void *)from)->sin_addr.s_addr);
-	if (from->sa_family == AF_INET6)
-		return source_of_ip6(&((const struct sockaddr_in6 *)(const void *)from)->sin6_addr);
-	return 0;
-}
+	struct addr a = addr_of_sock(from);
 
-uint64_t
-source_of_bytes(const uint8_t *ip, size_t len)
-{
-	struct in6_addr six;
-
-	if (len == 4)
-		return IPV4_MARK | be(ip, 4);
-	if (len != sizeof(six))
-		return 0;
-	memcpy(&six, ip, sizeof(six));
-	return source_of_ip6(&six);
+	return source_of_ip(&a);
 }
 
 uint64_t
@@ -61,12 +46,9 @@ source_of_fd(int fd)
 uint64_t
 source_of_text(const char *ip)
 {
-	struct in_addr four;
-	struct in6_addr six;
+	struct addr a;
 
-	if (inet_pton(AF_INET, ip, &four) == 1)
-		return IPV4_MARK | ntohl(four.s_addr);
-	return inet_pton(AF_INET6, ip, &six) == 1 ? source_of_ip6(&six) : 0;
+	return addr_parse(ip, 0, &a) ? source_of_ip(&a) : 0;
 }
 
 uint64_t

@@ -6,17 +6,18 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "common/base/addr.h"
+
 /*
  * The source that an address belongs to: an IPv4 address (mapped ones too), or the /64 of an IPv6 address, since
- * whoever has one of these has them all.  Exact, not a hash.  0: another family.
+ * whoever has one of these has them all.  Exact, not a hash.  0: none, or another family.
  */
+uint64_t source_of_ip(const struct addr *a);
 uint64_t source_of(const struct sockaddr *from);
 /* Of the peer of this socket; 0: a unix socket, or the peer is gone. */
 uint64_t source_of_fd(int fd);
 /* The same of an address in text; 0: none. */
 uint64_t source_of_text(const char *ip);
-/* The same of the 4 or 16 bytes of an address; 0: another length. */
-uint64_t source_of_bytes(const uint8_t *ip, size_t len);
 /* SipHash of n bytes under a key that is drawn once per process: for tables keyed by what peers choose. */
 uint64_t keyed_hash(const void *bytes, size_t n);
 

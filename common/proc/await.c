@@ -1,12 +1,12 @@
 /* Addresses that the network has not brought yet. */
 #include "config.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/addr.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/proc/await.h"
@@ -47,12 +47,8 @@ can_bind(const struct sockaddr *sa, socklen_t len)
 bool
 await_is_here(const char *ip)
 {
-	struct sockaddr_in in = { .sin_family = AF_INET };
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
+	union addr_sock at;
+	socklen_t len = addr_parse_sock(ip, 0, &at);
 
-	if (inet_pton(AF_INET, ip, &in.sin_addr) == 1)
-		return can_bind((const struct sockaddr *)&in, sizeof(in));
-	if (inet_pton(AF_INET6, ip, &in6.sin6_addr) == 1)
-		return can_bind((const struct sockaddr *)&in6, sizeof(in6));
-	return true;
+	return len == 0 || can_bind(&at.any, len);
 }

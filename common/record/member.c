@@ -1,8 +1,8 @@
 /* Members as the daemons tell them to each other. */
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/addr.h"
 #include "common/base/assert.h"
 #include "common/record/member.h"
 #include "common/record/mpack.h"
@@ -107,9 +107,9 @@ member_tag_port(const struct member *m, const char *name)
 const char *
 member_ip(const struct member *m, char dst[46])
 {
-	if (m->addr_len == 0 || inet_ntop(m->addr_len == 4 ? AF_INET : AF_INET6, m->addr, dst, 46) == NULL)
-		dst[0] = '\0';
-	return dst;
+	struct addr a = addr_of_bytes(m->addr, m->addr_len);
+
+	return addr_ip(&a, dst);
 }
 
 /* Copies s to *at, which moves on; the copy as a span. */

@@ -2,7 +2,6 @@
  * clusterctl dev: one server in the foreground with a temporary directory, for application developers.
  * Starts the three daemons as an ordinary user, waits until the server leads, and removes everything at the end.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
 #include <grp.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 #include <poll.h>
 
+#include "common/base/addr.h"
 #include "common/base/clock.h"
 #include "ctl/ctl.h"
 
@@ -35,7 +35,7 @@ static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
 
 struct dev {
 	char dir[64];
-	char at[INET6_ADDRSTRLEN + 16];		/* host and port, as in a URL */
+	char at[ADDR_IP_BYTES + 16];		/* host and port, as in a URL */
 	const char *bind, *http_port, *datacenter, *node;
 	pid_t pids[DAEMON_COUNT];
 	int signals;		/* signalfd: SIGINT, SIGTERM, SIGCHLD */
@@ -86,14 +86,15 @@ write_config(struct dev *d)
 static bool
 set_at(struct dev *d)
 {
-	struct in6_addr scratch;
-	bool six = inet_pton(AF_INET6, d->bind, &scratch) == 1;
+	struct addr a;
+	int n;
 
-	if (!six && inet_pton(AF_INET, d->bind, &scratch) != 1) {
+	if (!addr_parse(d->bind, 0, &a)) {
 		fprintf(stderr, "clusterctl: dev: --bind: \"%s\" is neither an IPv4 nor an IPv6 address\n", d->bind);
 		return false;
 	}
-	if ((size_t)snprintf(d->at, sizeof(d->at), six ? "[%s]:%s" : "%s:%s", d->bind, d->http_port) < sizeof(d->at))
+	n = snprintf(d->at, sizeof(d->at), a.len == 16 ? "[%s]:%s" : "%s:%s", d->bind, d->http_port);
+	if ((size_t)n < sizeof(d->at))
 		return true;
 	fprintf(stderr, "clusterctl: dev: --http-port: \"%s\" is no port\n", d->http_port);
 	return false;

@@ -81,7 +81,7 @@ struct probe {
 struct relay {
 	struct relay *next;
 	uint32_t seq, asker_seq;	/* ours; the asker's */
-	struct gaddr asker;
+	struct addr asker;
 	struct mono nack_at;		/* MONO_NEVER: was sent, or none is wanted */
 	struct mono end;
 };
@@ -101,7 +101,7 @@ struct exchange {
 	enum swim_stream_kind kind;
 	uint64_t join;			/* id of its join, or 0 */
 	bool ignore_old;		/* user events from before it are not wanted */
-	struct gaddr to;
+	struct addr to;
 	struct mono deadline;
 };
 
@@ -110,8 +110,8 @@ struct join_run {
 	uint64_t id, token;
 	unsigned pending, contacted, asked;
 	enum tv_err error;
-	struct gaddr error_addr;
-	struct gaddr rival;		/* claimed our name meanwhile; len 0: nobody */
+	struct addr error_addr;
+	struct addr rival;		/* claimed our name meanwhile; len 0: nobody */
 	bool quiet;
 };
 
@@ -136,7 +136,7 @@ struct heard_query {
 	uint64_t ltime;
 	uint32_t id;
 	struct mono deadline;
-	struct gaddr to;		/* who asks */
+	struct addr to;		/* who asks */
 	bool ours;
 	uint8_t relay_factor;
 	uint8_t source_len;
@@ -175,7 +175,7 @@ struct asked {
 /* The vote on our own name. */
 struct conflict {
 	unsigned open;			/* queries that run: one, or two while the rival spells the name otherwise */
-	struct gaddr rival;		/* who claims it */
+	struct addr rival;		/* who claims it */
 	uint8_t rival_name[NODE_NAME_BYTES_MAX];
 	size_t rival_name_len;		/* 0: spelled as ours */
 	bool copy;			/* with our node id, and both answer */
@@ -216,13 +216,13 @@ struct swim_delegate {
 	void (*join)(struct swim *s, struct node *n);
 	void (*leave)(struct swim *s, struct node *n);
 	void (*update)(struct swim *s, struct node *n);
-	enum tv_err (*message)(struct swim *s, const struct gaddr *from, struct span message);
+	enum tv_err (*message)(struct swim *s, const struct addr *from, struct span message);
 	void (*state_write)(struct swim *s, struct buf *b);
 	enum tv_err (*state_merge)(struct swim *s, struct span state, bool ignore_old);
 	bool (*make_room)(struct swim *s);
 	void (*introduce)(struct swim *s);		/* intent_send_join() */
-	void (*name_claimed)(struct swim *s, struct span name, const struct gaddr *rival, bool copy);
-	bool (*moved)(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr);
+	void (*name_claimed)(struct swim *s, struct span name, const struct addr *rival, bool copy);
+	bool (*moved)(struct swim *s, struct node *n, const struct wire_alive *a, const struct addr *addr);
 	void (*acked)(struct swim *s, uint32_t seq);
 	void (*echoed)(struct swim *s, uint32_t seq);
 	void (*dropped)(struct swim *s, const struct node *n);
@@ -242,7 +242,7 @@ struct swim {
 	uint32_t incarnation, seq;	/* last used */
 	unsigned hurry;			/* exchanges after a join that may still come early, */
 	struct mono hurry_end;		/* and until when */
-	const struct gaddr *peer;	/* whose state is being merged, or NULL */
+	const struct addr *peer;	/* whose state is being merged, or NULL */
 	bool peer_dialled;		/* peer is its gossip address; else its port means nothing */
 	bool hushed;			/* what is merged now is news only to us: not passed on */
 	bool announced;			/* our join intent was sent in this life */
@@ -292,9 +292,9 @@ bool swim_may(struct swim *s, struct mono *at, struct mono cost, struct mono bur
 void out_begin(struct swim *s);
 void out_done(struct swim *s);
 /* parts: in the output's arena, or copied there by the first form. */
-void out_send(struct swim *s, const struct gaddr *to, struct span message, bool crc);
-void out_send_parts(struct swim *s, const struct gaddr *to, const struct span *parts, unsigned count, bool crc);
-void out_stream(struct swim *s, uint64_t id, enum swim_stream_kind kind, const struct gaddr *to, struct mono deadline,
+void out_send(struct swim *s, const struct addr *to, struct span message, bool crc);
+void out_send_parts(struct swim *s, const struct addr *to, const struct span *parts, unsigned count, bool crc);
+void out_stream(struct swim *s, uint64_t id, enum swim_stream_kind kind, const struct addr *to, struct mono deadline,
     struct span message);
 void out_answer(struct swim *s, struct span message);
 void out_event(struct swim *s, enum gossip_event type, const struct node *n);
@@ -312,9 +312,9 @@ struct swim_member node_view(const struct node *n);
 void swim_alive(struct swim *s, const struct wire_alive *a);
 void swim_suspect(struct swim *s, const struct wire_accuse *m);
 void swim_dead(struct swim *s, const struct wire_accuse *m);
-enum tv_err member_on_alive(struct swim *s, const struct gaddr *from, struct span body);
-enum tv_err member_on_suspect(struct swim *s, const struct gaddr *from, struct span body);
-enum tv_err member_on_dead(struct swim *s, const struct gaddr *from, struct span body);
+enum tv_err member_on_alive(struct swim *s, const struct addr *from, struct span body);
+enum tv_err member_on_suspect(struct swim *s, const struct addr *from, struct span body);
+enum tv_err member_on_dead(struct swim *s, const struct addr *from, struct span body);
 /* Queues our own alive as it stands. */
 void swim_announce(struct swim *s);
 /* Our tags changed: next incarnation, announced. TV_ENOMEM, TV_ELIMIT. */
@@ -322,9 +322,9 @@ enum tv_err swim_change_meta(struct swim *s, const struct swim_input *in);
 /* Something that was said of us, with this incarnation, is wrong: ours is higher from now on, and announced. */
 void swim_outdo(struct swim *s, uint32_t incarnation);
 /* The member lives at another address now, as the message says: taken over, whatever its incarnation. */
-void swim_take_move(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr);
+void swim_take_move(struct swim *s, struct node *n, const struct wire_alive *a, const struct addr *addr);
 /* n is claimed at another address, by this name, which may differ by case.  copy: with its node id. */
-void member_conflict(struct swim *s, struct node *n, struct span name, const struct gaddr *claimed, bool copy);
+void member_conflict(struct swim *s, struct node *n, struct span name, const struct addr *claimed, bool copy);
 /* Overrules what was said about us with incarnation `accused`. */
 void swim_refute(struct swim *s, uint32_t accused);
 /* SWIM forgets the member; the record goes too unless Serf still shows it. */
@@ -364,14 +364,14 @@ void probe_stream_end(struct swim *s, uint64_t stream, bool answered);
 /* A ping for `node` into the scratch buffer. */
 void probe_put_ping(struct swim *s, uint32_t seq, struct span node);
 /* Asks `helper` to ping `name` at `target` for us. */
-void probe_ask(struct swim *s, const struct node *helper, const struct gaddr *target, struct span name, uint32_t seq,
+void probe_ask(struct swim *s, const struct node *helper, const struct addr *target, struct span name, uint32_t seq,
     bool nack);
 void relay_step(struct swim *s);		/* TIMER_RELAY */
 void relay_done(struct swim *s);
-enum tv_err probe_on_ping(struct swim *s, const struct gaddr *from, struct span body);
-enum tv_err probe_on_indirect(struct swim *s, const struct gaddr *from, struct span body);
-enum tv_err probe_on_ack(struct swim *s, const struct gaddr *from, struct span body);
-enum tv_err probe_on_nack(struct swim *s, const struct gaddr *from, struct span body);
+enum tv_err probe_on_ping(struct swim *s, const struct addr *from, struct span body);
+enum tv_err probe_on_indirect(struct swim *s, const struct addr *from, struct span body);
+enum tv_err probe_on_ack(struct swim *s, const struct addr *from, struct span body);
+enum tv_err probe_on_nack(struct swim *s, const struct addr *from, struct span body);
 /* A ping over a stream: the answer, or nothing when it is not for us. */
 enum tv_err probe_on_stream_ping(struct swim *s, struct span body);
 
@@ -389,7 +389,7 @@ struct mono local_health_scale(const struct swim *s, struct mono interval);
 /* -- gossip.c -- */
 void gossip_queue(struct swim *s, enum swim_queue q, struct span message, struct bcast **owner, unsigned wait);
 /* A control message with broadcasts behind it as far as they fit. */
-void gossip_send(struct swim *s, const struct gaddr *to, struct span message, bool crc);
+void gossip_send(struct swim *s, const struct addr *to, struct span message, bool crc);
 void gossip_tick(struct swim *s);		/* TIMER_GOSSIP */
 /* Queues a Serf message of another; not one that no packet holds, for it would never leave the queue. */
 void gossip_pass(struct swim *s, enum swim_queue q, struct span message);
@@ -399,7 +399,7 @@ void pushpull_tick(struct swim *s);		/* TIMER_PUSHPULL */
 /* A member was heard of that we did not know. */
 void pushpull_news(struct swim *s);
 /* Starts an exchange; join 0: none.  TV_ELIMIT: too many under way. */
-enum tv_err pushpull_start(struct swim *s, const struct gaddr *to, bool joining, uint64_t join);
+enum tv_err pushpull_start(struct swim *s, const struct addr *to, bool joining, uint64_t join);
 /* Streams: requests of others, and the ends of our own exchanges. */
 enum tv_err pushpull_on_request(struct swim *s, const struct swim_input *in);
 enum tv_err pushpull_on_end(struct swim *s, const struct swim_input *in);
@@ -407,7 +407,7 @@ enum tv_err pushpull_join(struct swim *s, const struct swim_input *in);
 /* Ends exchanges of which the shell never spoke again: it had no memory for them. */
 void pushpull_expire(struct swim *s);
 void pushpull_done(struct swim *s);
-uint64_t exchange_start(struct swim *s, enum swim_stream_kind kind, const struct gaddr *to, struct mono deadline,
+uint64_t exchange_start(struct swim *s, enum swim_stream_kind kind, const struct addr *to, struct mono deadline,
     struct span message);
 
 /* -- serf.c -- */
@@ -430,7 +430,7 @@ void serf_state_write(struct swim *s, struct buf *b);
 /* ignore_old: events from before now are not wanted. */
 enum tv_err serf_state_merge(struct swim *s, struct span state, bool ignore_old);
 /* A Serf message: type byte and map. */
-enum tv_err serf_message(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err serf_message(struct swim *s, const struct addr *from, struct span message);
 
 /* -- intent.c (beside intent.h) -- */
 /* Both return whether the message is news and should go on. */
@@ -447,8 +447,8 @@ void intent_left(struct swim *s, uint64_t ltime, struct span name);
  * prune as of just after that.  False: a time that is not to be believed.
  */
 bool intent_prune_again(struct swim *s, uint64_t hash, struct span name, uint64_t ltime);
-enum tv_err intent_on_join(struct swim *s, const struct gaddr *from, struct span message);
-enum tv_err intent_on_leave(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err intent_on_join(struct swim *s, const struct addr *from, struct span message);
+enum tv_err intent_on_leave(struct swim *s, const struct addr *from, struct span message);
 void intent_send_join(struct swim *s);
 void intent_send_leave(struct swim *s, struct span name, bool prune, unsigned wait);
 
@@ -465,7 +465,7 @@ leave_begun(const struct swim *s)
 
 /* -- event.c -- */
 enum tv_err event_fire(struct swim *s, const struct swim_input *in);
-enum tv_err event_on_user(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err event_on_user(struct swim *s, const struct addr *from, struct span message);
 /* `Events` of a full exchange: as many as are kept, written behind serf_state_begin(). */
 uint32_t event_state_slots(struct swim *s);
 void event_state_write(struct swim *s, struct buf *b);
@@ -478,14 +478,14 @@ void event_done(struct swim *s);
  * `spread`.  False when it is no news.
  */
 bool query_take(struct swim *s, const struct serf_query *m, struct span message, bool spread);
-enum tv_err query_on_query(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err query_on_query(struct swim *s, const struct addr *from, struct span message);
 enum tv_err query_respond(struct swim *s, const struct swim_input *in);
 void query_done(struct swim *s);
 
 /* -- answer.c -- */
-struct gaddr answer_addr(struct span ip, uint16_t port);
+struct addr answer_addr(struct span ip, uint16_t port);
 /* 4-byte and v4-mapped forms of an address being equal. */
-bool answer_addr_same(const struct gaddr *a, const struct gaddr *b);
+bool answer_addr_same(const struct addr *a, const struct addr *b);
 /*
  * Sends an ack or an answer.  stranger: also to somebody whom we do not know at that address, for the one who asks
  * whose a name is may be about to lose it.  TV_ELIMIT: too long.  What is not sent for other reasons is counted.
@@ -493,13 +493,13 @@ bool answer_addr_same(const struct gaddr *a, const struct gaddr *b);
 enum tv_err answer_send(struct swim *s, const struct heard_query *q, uint32_t flags, struct span payload,
     bool stranger);
 /* Another asks us to send an answer on. */
-enum tv_err answer_on_relay(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err answer_on_relay(struct swim *s, const struct addr *from, struct span message);
 
 /* -- ask.c -- */
 enum tv_err ask_query(struct swim *s, const struct swim_input *in);
 /* The same without a check of the name; a vote: for conflict.c. */
 enum tv_err ask_start(struct swim *s, const struct swim_ask *q, enum vote vote);
-enum tv_err ask_on_response(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err ask_on_response(struct swim *s, const struct addr *from, struct span message);
 /* An ack or answer to what may be a query of ours. */
 void ask_take(struct swim *s, const struct serf_query_response *m);
 void ask_expire(struct swim *s);		/* TIMER_ASK */
@@ -511,9 +511,9 @@ bool filter_pass(struct swim *s, struct span filters);
 
 /* -- conflict.c -- */
 /* A node at `rival` goes by our name, or by this other spelling of it; copy: and by our node id. */
-void conflict_claimed(struct swim *s, struct span name, const struct gaddr *rival, bool copy);
+void conflict_claimed(struct swim *s, struct span name, const struct addr *rival, bool copy);
 /* A node there, which calls itself so, asks the pool whose our name is. */
-void conflict_heard(struct swim *s, struct span name, const struct gaddr *rival);
+void conflict_heard(struct swim *s, struct span name, const struct addr *rival);
 /* An answer to one of the queries of the vote; and the end of one. */
 void conflict_vote(struct swim *s, enum vote vote, struct span payload);
 void conflict_decide(struct swim *s);
@@ -525,7 +525,7 @@ bool conflict_answer(struct swim *s, struct span name, struct buf *b);
  * The name of n is claimed at addr.  True: with its node id, so that it is being found out whether it has moved, or
  * that was found out and needs no word.  False: a conflict.
  */
-bool moved_claim(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr);
+bool moved_claim(struct swim *s, struct node *n, const struct wire_alive *a, const struct addr *addr);
 void moved_step(struct swim *s);		/* TIMER_MOVED */
 /* An ack with this number; a ping of ours that came back to us. */
 void moved_on_ack(struct swim *s, uint32_t seq);

@@ -89,7 +89,7 @@ advance(struct swim *s, struct mono now, struct mono promised)
 
 /* -- inputs ----------------------------------------------------------------------- */
 
-static enum tv_err (*const message_handlers[])(struct swim *, const struct gaddr *, struct span) = {
+static enum tv_err (*const message_handlers[])(struct swim *, const struct addr *, struct span) = {
 	[WIRE_PING] = probe_on_ping,
 	[WIRE_INDIRECT_PING] = probe_on_indirect,
 	[WIRE_ACK] = probe_on_ack,

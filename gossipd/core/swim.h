@@ -80,7 +80,7 @@ const struct swim_timing *swim_preset(const char *name);
 
 struct swim_options {
 	struct span name;		/* own name, 1..255 bytes; copied */
-	struct gaddr self;		/* what others dial; never a wildcard */
+	struct addr self;		/* what others dial; never a wildcard */
 	struct span meta;		/* own tags, encoded, at most NODE_META_BYTES_MAX; copied */
 	struct span dc;			/* refuse members whose `dc` tag differs; empty: take all; copied */
 	struct swim_timing timing;
@@ -136,7 +136,7 @@ struct swim_ask {
  */
 struct swim_restore {
 	struct span name, meta;
-	struct gaddr addr;
+	struct addr addr;
 	enum member_status status;	/* MEMBER_FAILED or MEMBER_LEFT */
 	struct mono age;		/* since it failed or left */
 	uint64_t status_ltime;
@@ -146,7 +146,7 @@ struct swim_restore {
 struct swim_input {
 	enum swim_in_type type;
 	struct mono now;
-	struct gaddr from;
+	struct addr from;
 	enum wire_type kind;
 	struct span bytes;		/* MESSAGE: body behind the type byte; META: tags; borrowed */
 	const struct stream_message *message;	/* borrowed */
@@ -154,7 +154,7 @@ struct swim_input {
 	uint64_t stream;		/* id of swim_stream */
 	enum tv_err error;		/* FAILED: why */
 	uint64_t token;			/* JOIN: comes back in swim_join */
-	const struct gaddr *addrs;	/* JOIN: 1..SWIM_JOIN_ADDRS_MAX, port 0: our own port */
+	const struct addr *addrs;	/* JOIN: 1..SWIM_JOIN_ADDRS_MAX, port 0: our own port */
 	unsigned addr_count;
 	const struct swim_restore *restore;
 	bool quiet;			/* JOIN: no join intent follows, unless it is the first join of this life */
@@ -167,7 +167,7 @@ struct swim_input {
 };
 
 struct swim_send {
-	struct gaddr to;
+	struct addr to;
 	const struct span *parts;	/* whole messages for packet_build() */
 	unsigned part_count;		/* 1..255 */
 	bool crc;			/* the receiver is known to understand a checksum */
@@ -178,7 +178,7 @@ enum swim_stream_kind { SWIM_STREAM_PUSHPULL, SWIM_STREAM_PING };
 struct swim_stream {
 	uint64_t id;
 	enum swim_stream_kind kind;
-	struct gaddr to;
+	struct addr to;
 	struct mono deadline;		/* of the whole exchange */
 	struct span message;		/* for stream_build() */
 };
@@ -186,7 +186,7 @@ struct swim_stream {
 /* A member as Serf shows it. */
 struct swim_member {
 	struct span name, meta;
-	struct gaddr addr;
+	struct addr addr;
 	enum member_status status;
 	const uint8_t *vsn;		/* 6 bytes */
 	uint64_t status_ltime;		/* Lamport time of its last intent */
@@ -239,8 +239,8 @@ struct swim_join {
 	uint64_t token;
 	unsigned contacted, asked;
 	enum tv_err error;		/* of the last address that failed */
-	struct gaddr error_addr;
-	struct gaddr rival;		/* a node there goes by our name, at this address; len 0: none */
+	struct addr error_addr;
+	struct addr rival;		/* a node there goes by our name, at this address; len 0: none */
 };
 
 enum swim_notice_type {
@@ -276,7 +276,7 @@ enum swim_notice_type {
 struct swim_notice {
 	enum swim_notice_type type;
 	struct span name, other, dc;
-	struct gaddr addr, other_addr;
+	struct addr addr, other_addr;
 	uint64_t number, number2;
 	enum tv_err error;
 	const char *text;		/* static, or NULL */

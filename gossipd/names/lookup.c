@@ -1,12 +1,10 @@
 /* See lookup.h. */
 #include "config.h"
 
-#include <arpa/inet.h>
 #include <arpa/nameser.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <resolv.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/addr.h"
 #include "common/base/log.h"
 #include "gossipd/names/launch.h"
 #include "gossipd/names/lookup.h"
@@ -37,33 +36,22 @@ conclude(struct lookup_end *end, enum target_outcome outcome, const char *fmt, .
 static bool
 is_dialable(const struct sockaddr *sa)
 {
-	if (sa->sa_family == AF_INET) {
-		uint32_t a = ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr);
+	struct addr a = addr_of_sock(sa);
 
-		return a != 0 && !IN_MULTICAST(a) && a != INADDR_BROADCAST;
-	}
-	if (sa->sa_family != AF_INET6)
+	if (a.len == 0 || addr_is_any(&a))
 		return false;
-	const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
-
-	return !IN6_IS_ADDR_UNSPECIFIED(six) && !IN6_IS_ADDR_MULTICAST(six) && !IN6_IS_ADDR_LINKLOCAL(six);
+	if (a.len == 4)			/* neither multicast nor broadcast */
+		return a.ip[0] >> 4 != 14 && memcmp(a.ip, "\xff\xff\xff\xff", 4) != 0;
+	return a.ip[0] != 0xff && !(a.ip[0] == 0xfe && a.ip[1] >> 6 == 2);	/* nor of a link */
 }
 
 static void
 print_addr(const struct sockaddr *sa, uint16_t port, char dst[LOOKUP_ADDR_BYTES])
 {
-	char ip[INET6_ADDRSTRLEN] = "";
+	struct addr a = addr_unmapped(addr_of_sock(sa));
 
-	if (sa->sa_family == AF_INET) {
-		(void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, ip, sizeof(ip));
-		snprintf(dst, LOOKUP_ADDR_BYTES, "%s:%u", ip, port);
-		return;
-	}
-	const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
-	bool mapped = IN6_IS_ADDR_V4MAPPED(six);
-
-	(void)inet_ntop(mapped ? AF_INET : AF_INET6, mapped ? (const void *)&six->s6_addr[12] : six, ip, sizeof(ip));
-	snprintf(dst, LOOKUP_ADDR_BYTES, mapped ? "%s:%u" : "[%s]:%u", ip, port);
+	a.port = port;
+	addr_text(&a, dst);
 }
 
 static void

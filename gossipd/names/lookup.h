@@ -5,10 +5,11 @@
 #ifndef TV_GOSSIPD_NAMES_LOOKUP_H
 #define TV_GOSSIPD_NAMES_LOOKUP_H
 
+#include "common/base/addr.h"
 #include "common/conf/target.h"
 
 #define LOOKUP_HOST_BYTES (TARGET_NAME_BYTES_MAX + 2)	/* with a final dot and a NUL */
-#define LOOKUP_ADDR_BYTES (CLUSTER_IP_BYTES + 8)	/* "[ip]:port" */
+#define LOOKUP_ADDR_BYTES ADDR_TEXT_BYTES
 #define LOOKUP_FILE_BYTES_MAX (64u << 10)
 
 /* What a look-up came to; why: a sentence, "" where there is nothing to say. */

@@ -1,7 +1,7 @@
 /* Definitions of services and checks: what is read, what is refused, and with which words. */
-#include <arpa/inet.h>
 #include <stdio.h>
 
+#include "common/base/addr.h"
 #include "common/record/proxy_rules.h"
 #include "common/record/schema_json.h"
 #include "common/text/hostport.h"
@@ -484,28 +484,25 @@ static bool
 tag_addresses(const struct service_def *d, struct arena *a, struct obj_list *out)
 {
 	static const char *const names[2][2] = { { "lan_ipv4", "wan_ipv4" }, { "lan_ipv6", "wan_ipv6" } };
-	char text[INET6_ADDRSTRLEN];
-	uint8_t ip[16];
+	char text[ADDR_IP_BYTES];
+	struct addr ip;
 
 	*out = d->TaggedAddresses;
-	if (!span_copy(d->Address, text, sizeof(text)))
-		return true;			/* too long: a name */
-	int family = inet_pton(AF_INET, text, ip) == 1 ? AF_INET : inet_pton(AF_INET6, text, ip) == 1 ? AF_INET6 : 0;
-	if (family == 0)
-		return true;
+	if (!addr_parse_span(d->Address, 0, &ip))
+		return true;			/* a name */
 	struct service_address *v = arena_array(a, out->n + 2, sizeof(*v));
-	if (v == NULL || inet_ntop(family, ip, text, sizeof(text)) == NULL)
+	if (v == NULL)
 		return false;
 	if (out->n > 0)
 		memcpy(v, out->v, out->n * sizeof(*v));
 	out->v = v;
 	out->set = true;
 	for (int i = 0; i < 2; i++) {
-		const char *name = names[family == AF_INET6][i];
+		const char *name = names[ip.len == 16][i];
 
 		if (has_address(&d->TaggedAddresses, name))
 			continue;
-		v[out->n] = (struct service_address){ span_str(name), arena_copy(a, span_str(text)),
+		v[out->n] = (struct service_address){ span_str(name), arena_copy(a, span_str(addr_ip(&ip, text))),
 			(uint64_t)d->Port };
 		if (v[out->n++].Address.p == NULL)
 			return false;

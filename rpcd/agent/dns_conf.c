@@ -1,5 +1,4 @@
 /* What rpcd.conf says of DNS: sockets, and what the process is to serve; see dns_process.h. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/addr.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/conf/target.h"
@@ -36,24 +36,23 @@ dns_addresses(const struct rpcd_conf *conf)
 static int
 listen_udp(const char *ip, uint16_t port)
 {
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
-	bool six = inet_pton(AF_INET6, ip, &v6.sin6_addr) == 1;
 	int on = 1, off = 0, room = UDP_ROOM_BYTES, saved;
+	union addr_sock at;
+	socklen_t len = addr_parse_sock(ip, port, &at);
 
-	if (!six && inet_pton(AF_INET, ip, &v4.sin_addr) != 1) {
-		errno = EINVAL;
+	if (len == 0)
 		return -1;
-	}
+	struct addr a = addr_of_sock(&at.any);
+	bool six = a.len == 16;
 	/* An answer leaves from the address that was asked, which is told with each question where we listen on all. */
-	bool all = six ? IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr) : v4.sin_addr.s_addr == htonl(INADDR_ANY);
-	int fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool all = addr_is_any(&a);
+	int fd = socket(at.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd >= 0)				/* as much as the kernel gives, net.core.rmem_max: less does no harm */
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
 	if (fd >= 0 && (!six || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == 0) &&
 	    setsockopt(fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_RECVPKTINFO : IP_PKTINFO,
 	    all ? &on : &off, sizeof(on)) == 0 &&
-	    bind(fd, six ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4, six ? sizeof(v6) : sizeof(v4)) == 0)
+	    bind(fd, &at.any, len) == 0)
 		return fd;
 	saved = errno;
 	if (fd >= 0)
@@ -141,17 +140,14 @@ print_recursor(const char *text, char *out, size_t cap, char *why)
 static bool
 is_net(const char *text)
 {
-	struct in6_addr any;
-	char ip[64], *stop;
+	char *stop;
 	const char *slash = strchr(text, '/');
-	size_t len = slash == NULL ? strlen(text) : (size_t)(slash - text);
+	struct addr ip;
 
-	if (!span_copy(span_of(text, len), ip, sizeof(ip)))
+	if (!addr_parse_span(span_of(text, slash == NULL ? strlen(text) : (size_t)(slash - text)), 0, &ip))
 		return false;
-	unsigned bits = inet_pton(AF_INET, ip, &any) == 1 ? 32 : inet_pton(AF_INET6, ip, &any) == 1 ? 128 : 0;
-	if (slash == NULL || bits == 0)
-		return bits > 0;
-	return slash[1] >= '0' && slash[1] <= '9' && strtoul(slash + 1, &stop, 10) <= bits && *stop == '\0';
+	return slash == NULL || (slash[1] >= '0' && slash[1] <= '9' && strtoul(slash + 1, &stop, 10) <= ip.len * 8u &&
+	    *stop == '\0');
 }
 
 static enum tv_err
@@ -183,15 +179,13 @@ dns_conf_check(const struct rpcd_conf *c, const char *datacenter, char *errbuf, 
 	enum tv_err err = check_domain("domain", c->domain, datacenter, false, errbuf, cap);
 	char why[TARGET_WHY_BYTES];
 	struct dial_target t;
-	struct in6_addr any;
 
 	if (err == TV_OK && c->alt_domain != NULL)
 		err = check_domain("alt_domain", c->alt_domain, datacenter, true, errbuf, cap);
 	if (err != TV_OK)
 		return err;
 	for (size_t i = 0; i < c->dns_addresses.count; i++)
-		if (inet_pton(AF_INET, c->dns_addresses.items[i], &any) != 1 &&
-		    inet_pton(AF_INET6, c->dns_addresses.items[i], &any) != 1) {
+		if (!addr_parse(c->dns_addresses.items[i], 0, NULL)) {
 			snprintf(errbuf, cap, "dns_addresses: \"%s\" is not an IP address", c->dns_addresses.items[i]);
 			return TV_EINVAL;
 		}

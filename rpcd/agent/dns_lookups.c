@@ -1,8 +1,8 @@
 /* Look-ups for DNS, see dns_lookups.h. */
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/addr.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/source.h"
@@ -111,7 +111,7 @@ static bool
 question_make(struct question *q, const struct dns_lookups *l, const struct msg_dns_ask *ask, uint8_t *text)
 {
 	struct arena a = ARENA_INIT(65536);
-	char address[INET6_ADDRSTRLEN] = "";
+	char address[ADDR_IP_BYTES];
 	struct span tag = ask->tag;
 	struct catalog_read read = { .Name = ask->name, .Tags = { &tag, ask->tagged, ask->tagged } };
 
@@ -126,7 +126,7 @@ question_make(struct question *q, const struct dns_lookups *l, const struct msg_
 	if (q->dc.len > 0)
 		memcpy(text, ask->datacenter.p, ask->datacenter.len);
 	if (q->kind == DNS_KIND_QUERY) {
-		char from[INET6_ADDRSTRLEN];
+		char from[ADDR_IP_BYTES];
 
 		q->source = span_copy(ask->source, from, sizeof(from)) ? source_of_text(from) : 0;
 		schema_pack(&prepared_ask_schema, &(struct prepared_ask){ .Name = ask->name, .Address = ask->source,
@@ -134,8 +134,9 @@ question_make(struct question *q, const struct dns_lookups *l, const struct msg_
 		return !q->args.failed;
 	}
 	if (q->kind == DNS_KIND_ADDRESS) {
-		(void)inet_ntop(ask->name.len == 4 ? AF_INET : AF_INET6, ask->name.p, address, sizeof(address));
-		read.Name = span_str(address);
+		struct addr ip = addr_of_bytes(ask->name.p, ask->name.len);
+
+		read.Name = span_str(addr_ip(&ip, address));
 	} else if (q->kind == DNS_KIND_NODES || q->kind == DNS_KIND_SERVICES) {
 		read.Name = SPAN_NONE;
 	}

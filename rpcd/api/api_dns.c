@@ -2,10 +2,10 @@
  * /v1/agent/dns/NAME: what this node's DNS answers to a question, and why.  Ours: Consul has nothing like it.  What is
  * told is found by rpcd/agent/dns_explain.c; here it becomes sentences and JSON.
  */
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/base/addr.h"
 #include "common/text/json_text.h"
 #include "rpcd/agent/dns_explain.h"
 #include "rpcd/agent/dns_process.h"
@@ -104,12 +104,13 @@ datacenter_of(const struct dns_report *r, const struct dns_lookup *k)
 static struct span
 lookup_text(const struct dns_lookup *k, struct arena *a)
 {
-	char address[INET6_ADDRSTRLEN] = "";
+	char address[ADDR_IP_BYTES];
 	struct span name = k->name;
 
 	if (k->kind == DNS_KIND_ADDRESS) {
-		(void)inet_ntop(name.len == 4 ? AF_INET : AF_INET6, name.p, address, sizeof(address));
-		name = span_str(address);
+		struct addr ip = addr_of_bytes(name.p, name.len);
+
+		name = span_str(addr_ip(&ip, address));
 	} else if (k->kind == DNS_KIND_UPSTREAM) {
 		name = dns_name_text(name, a);
 	}

@@ -9,11 +9,11 @@
  * Cross-site requests: an image, a form or a simple fetch needs no permission from us to be sent, and also a GET does
  * work.  Browsers mark them with Origin or Sec-Fetch-Site; programs send neither.
  */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "common/base/addr.h"
 #include "rpcd/api/api.h"
 
 #define PATH_SHOWN 512
@@ -51,16 +51,6 @@ ends_in(struct span name, const char *suffix)
 	return name.len > n && same_name(span_of(name.p + name.len - n, n), suffix);
 }
 
-static bool
-is_address(struct span name)
-{
-	struct in6_addr any;
-	char text[INET6_ADDRSTRLEN];
-
-	return span_copy(name, text, sizeof(text)) &&
-	    (inet_pton(AF_INET, text, &any) == 1 || inet_pton(AF_INET6, text, &any) == 1);
-}
-
 /* Names that no stranger can make point to us. */
 static bool
 host_is_ours(const struct request *r)
@@ -71,7 +61,8 @@ host_is_ours(const struct request *r)
 	const struct conf_list *more = &r->api->conf->http_hosts;
 	struct span name = host_name(r->head.host);
 
-	if (name.len == 0 || memchr(name.p, '.', name.len) == NULL || is_address(name))
+	if (name.len == 0 || memchr(name.p, '.', name.len) == NULL ||
+	    addr_parse_span(name, 0, NULL))
 		return true;
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
 		if (ends_in(name, reserved[i]))

@@ -56,10 +56,10 @@ failed(struct dial *d, int error)
 
 /* On this machine it has succeeded, or was refused, when connect(2) returns: a second one tells.  0 or errno. */
 static int
-connect_now(int fd, const struct address *a)
+connect_now(int fd, const union addr_sock *a)
 {
 	for (int i = 0; i < 2; i++)
-		if (connect(fd, &a->sa, address_len(a)) == 0 || errno == EISCONN)
+		if (connect(fd, &a->any, addr_sock_len(a)) == 0 || errno == EISCONN)
 			return 0;
 		else if (errno != EINPROGRESS)
 			break;
@@ -72,10 +72,10 @@ try_next(struct dial *d)
 	int type = d->udp ? SOCK_DGRAM : SOCK_STREAM;
 
 	while (d->next < d->addresses.n) {
-		struct address *a = &d->addresses.v[d->next++];
+		union addr_sock *a = &d->addresses.v[d->next++];
 
-		address_set_port(a, d->to.port);
-		d->fd = socket(a->sa.sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		a->v4.sin_port = htons(d->to.port);
+		d->fd = socket(a->any.sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		int error = d->fd < 0 ? errno : connect_now(d->fd, a);
 		if (error == 0) {
 			succeed(d);

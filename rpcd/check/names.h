@@ -7,10 +7,9 @@
 #ifndef TV_RPCD_CHECK_NAMES_H
 #define TV_RPCD_CHECK_NAMES_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
-#include <sys/socket.h>
 
+#include "common/base/addr.h"
 #include "common/base/mono.h"
 #include "rpcd/check/fair.h"
 
@@ -23,16 +22,8 @@
 #define NAME_PAUSE_MAX MONO_S(60)	/* between two questions that are not answered */
 #define NAME_WHY_BYTES 128
 
-struct address {
-	union {
-		struct sockaddr sa;
-		struct sockaddr_in in;
-		struct sockaddr_in6 in6;
-	};
-};
-
 struct addresses {
-	struct address v[ADDRESSES_MAX];
+	union addr_sock v[ADDRESSES_MAX];
 	unsigned n;
 };
 

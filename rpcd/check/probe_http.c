@@ -313,9 +313,9 @@ transport_failed(struct http *h, CURLcode rc)
 		snprintf(why, sizeof(why), "context deadline exceeded (Client.Timeout exceeded while %s)",
 		    h->head_bytes == 0 ? "awaiting headers" : "reading body");
 	} else if (rc == CURLE_COULDNT_CONNECT && error != 0 && h->addresses.n > 0) {
-		struct address *a = &h->addresses.v[h->addresses.n - 1];
+		union addr_sock *a = &h->addresses.v[h->addresses.n - 1];
 
-		address_set_port(a, (uint16_t)h->port);
+		a->v4.sin_port = htons((uint16_t)h->port);
 		snprintf(why, sizeof(why), "dial tcp %s: connect: %s", address_text(a, addr),
 		    reason_of_errno((int)error, text, sizeof(text)));
 	} else {
@@ -449,7 +449,7 @@ set_place(struct http *h)
 	buf_putspan(&text, server.len > 0 ? server : span_str(h->host));
 	buf_printf(&text, ":%u:", h->port);
 	for (unsigned i = 0; i < h->addresses.n; i++) {
-		address_set_port(&h->addresses.v[i], 0);
+		h->addresses.v[i].v4.sin_port = 0;
 		address_text(&h->addresses.v[i], addr);
 		buf_printf(&text, strchr(addr, ':') != NULL ? "%s[%s]" : "%s%s", i > 0 ? "," : "", addr);
 	}

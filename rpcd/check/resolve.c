@@ -1,5 +1,4 @@
 /* Names to addresses, see resolve.h. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -7,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/addr.h"
 #include "common/base/clock.h"
 #include "common/base/rd.h"
 #include "common/proc/jobs.h"
@@ -61,43 +61,24 @@ struct resolver {
 
 /* -- addresses -- */
 
-void
-address_set_port(struct address *a, uint16_t port)
-{
-	*(a->sa.sa_family == AF_INET ? &a->in.sin_port : &a->in6.sin6_port) = htons(port);
-}
-
-socklen_t
-address_len(const struct address *a)
-{
-	return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6);
-}
-
 const char *
-address_text(const struct address *a, char dst[RESOLVE_TEXT_BYTES])
+address_text(const union addr_sock *sa, char dst[RESOLVE_TEXT_BYTES])
 {
-	bool v4 = a->sa.sa_family == AF_INET;
-	uint16_t port = ntohs(v4 ? a->in.sin_port : a->in6.sin6_port);
-	char ip[INET6_ADDRSTRLEN] = "";
+	struct addr a = addr_of_sock(&sa->any);
 
-	(void)inet_ntop(a->sa.sa_family, v4 ? (const void *)&a->in.sin_addr : &a->in6.sin6_addr, ip, sizeof(ip));
-	if (port == 0)
-		snprintf(dst, RESOLVE_TEXT_BYTES, "%s", ip);
-	else
-		snprintf(dst, RESOLVE_TEXT_BYTES, v4 ? "%s:%u" : "[%s]:%u", ip, port);
-	return dst;
+	return a.port == 0 ? addr_ip(&a, dst) : addr_text(&a, dst);
 }
 
 bool
 resolve_literal(const char *host, struct addresses *out)
 {
-	char bare[INET6_ADDRSTRLEN + 16], *zone;
+	char bare[ADDR_IP_BYTES + 16], *zone;
 	size_t len = strlen(host);
-	struct address *a = &out->v[0];
+	union addr_sock *a = &out->v[0];
+	uint32_t scope = 0;
 
 	*out = (struct addresses){ .n = 1 };
-	a->sa.sa_family = AF_INET;
-	if (inet_pton(AF_INET, host, &a->in.sin_addr) == 1)
+	if (addr_parse_sock(host, 0, a) > 0)
 		return true;
 	if (len >= 2 && host[0] == '[' && host[len - 1] == ']') {
 		host++;
@@ -105,12 +86,14 @@ resolve_literal(const char *host, struct addresses *out)
 	}
 	if (!span_copy(span_of(host, len), bare, sizeof(bare)))
 		return false;
-	a->sa.sa_family = AF_INET6;
 	if ((zone = strchr(bare, '%')) != NULL) {
-		a->in6.sin6_scope_id = (uint32_t)strtoul(zone + 1, NULL, 10);
+		scope = (uint32_t)strtoul(zone + 1, NULL, 10);
 		*zone = '\0';
 	}
-	return inet_pton(AF_INET6, bare, &a->in6.sin6_addr) == 1;
+	if (addr_parse_sock(bare, 0, a) != sizeof(a->v6))
+		return false;
+	a->v6.sin6_scope_id = scope;
+	return true;
 }
 
 /* -- in a thread -- */

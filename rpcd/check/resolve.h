@@ -12,7 +12,7 @@
 #include "common/base/err.h"
 #include "rpcd/check/names.h"
 
-#define RESOLVE_TEXT_BYTES (INET6_ADDRSTRLEN + 10)	/* "[::1]:65535" */
+#define RESOLVE_TEXT_BYTES ADDR_TEXT_BYTES
 
 struct resolver;
 struct lookup;			/* under way, for one check */
@@ -44,9 +44,7 @@ void resolve_cancel(struct lookup *l);
 /* How long it has waited for a thread so far: that is our time, and none of the check's. */
 struct mono resolve_queued(const struct lookup *l);
 
-void address_set_port(struct address *a, uint16_t port);
-socklen_t address_len(const struct address *a);
 /* "127.0.0.1:80", "[::1]:80"; without port where that is 0, then without brackets. */
-const char *address_text(const struct address *a, char dst[RESOLVE_TEXT_BYTES]);
+const char *address_text(const union addr_sock *a, char dst[RESOLVE_TEXT_BYTES]);
 
 #endif

@@ -1,5 +1,4 @@
 /* TLS, see tls.h. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -7,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/addr.h"
 #include "common/base/clock.h"
 #include "rpcd/check/tls.h"
 
@@ -66,7 +66,6 @@ tls_new(int fd, const struct check_run *run, const char *host, bool h2)
 	const gnutls_datum_t protocol = { (unsigned char *)(uintptr_t)"h2", 2 };
 	struct span name = run->TLSServerName.len > 0 ? run->TLSServerName : span_str(host);
 	struct tls *t = calloc(1, sizeof(*t));
-	uint8_t ip[16];
 
 	if (t == NULL || !span_copy(name, t->name, sizeof(t->name)) || (t->trust = trust_join()) == NULL ||
 	    gnutls_init(&t->session, GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL) != GNUTLS_E_SUCCESS) {
@@ -75,7 +74,7 @@ tls_new(int fd, const struct check_run *run, const char *host, bool h2)
 		free(t);
 		return NULL;
 	}
-	bool literal = inet_pton(AF_INET, t->name, ip) == 1 || inet_pton(AF_INET6, t->name, ip) == 1;
+	bool literal = addr_parse(t->name, 0, NULL);
 	if (gnutls_set_default_priority(t->session) != GNUTLS_E_SUCCESS ||
 	    gnutls_credentials_set(t->session, GNUTLS_CRD_CERTIFICATE, t->trust->list) != GNUTLS_E_SUCCESS ||
 	    (h2 && gnutls_alpn_set_protocols(t->session, &protocol, 1, 0) != GNUTLS_E_SUCCESS) ||

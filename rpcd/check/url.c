@@ -1,17 +1,16 @@
 /* See url.h; the rules are those of net/url: setPath, validEncoded and escape with encodePath. */
-#include <arpa/inet.h>
 #include <string.h>
 
+#include "common/base/addr.h"
 #include "rpcd/check/url.h"
 
 struct span
 url_unbracketed(struct span host)
 {
-	char text[INET_ADDRSTRLEN];
-	struct in_addr a;
+	struct addr a;
 
 	if (host.len < 2 || host.p[0] != '[' || host.p[host.len - 1] != ']' ||
-	    !span_copy(span_of(host.p + 1, host.len - 2), text, sizeof(text)) || inet_pton(AF_INET, text, &a) != 1)
+	    !addr_parse_span(span_of(host.p + 1, host.len - 2), 0, &a) || a.len != 4)
 		return host;
 	return span_of(host.p + 1, host.len - 2);
 }

@@ -1,9 +1,9 @@
 /* Explanations, see explain.h. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
+#include "common/base/addr.h"
 #include "rpcd/dns/explain.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
@@ -113,16 +113,17 @@ texts(struct span data, struct arena *a)
 static struct span
 data_text(struct span msg, size_t at, size_t len, uint16_t type, struct arena *a)
 {
-	char text[INET6_ADDRSTRLEN];
+	char text[ADDR_IP_BYTES];
 	struct span first, second;
+	struct addr ip;
 
 	switch (type) {
 	case DNS_A:
 	case DNS_AAAA:
-		if (len != (type == DNS_A ? 4 : 16) ||
-		    inet_ntop(type == DNS_A ? AF_INET : AF_INET6, msg.p + at, text, sizeof(text)) == NULL)
+		if (len != (type == DNS_A ? 4 : 16))
 			return SPAN_NONE;
-		return arena_copy(a, span_str(text));
+		ip = addr_of_bytes(msg.p + at, len);
+		return arena_copy(a, span_str(addr_ip(&ip, text)));
 	case DNS_NS:
 	case DNS_CNAME:
 	case DNS_PTR:

@@ -1,6 +1,6 @@
 /* Messages from clients, see query.h. */
-#include <arpa/inet.h>
 
+#include "common/base/addr.h"
 #include "rpcd/dns/query.h"
 
 #define CLASS_IN 1
@@ -170,10 +170,10 @@ dns_reply_bare(const struct dns_query *q, uint16_t flags, enum dns_rcode rcode, 
 void
 dns_subnet_text(const struct dns_query *q, char dst[DNS_ADDRESS_TEXT_MAX])
 {
-	dst[0] = '\0';
-	if (q->subnet && q->subnet_family > 0)
-		(void)inet_ntop(q->subnet_family == 1 ? AF_INET : AF_INET6, q->subnet_address, dst,
-		    DNS_ADDRESS_TEXT_MAX);
+	bool known = q->subnet && q->subnet_family > 0;
+	struct addr a = addr_of_bytes(q->subnet_address, !known ? 0 : q->subnet_family == 1 ? 4 : 16);
+
+	addr_ip(&a, dst);
 }
 
 void

@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "common/base/addr.h"
 #include "common/base/arena.h"
 #include "common/net/chan.h"
 #include "common/record/messages.h"
@@ -24,15 +25,9 @@
 #define ARENA_BYTES_MAX (32u << 20)	/* of one answer being made, and of what one look-up found */
 #define NETS_MAX 256
 
-union address {
-	struct sockaddr any;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
-};
-socklen_t address_len(const union address *a);
-bool address_same(const union address *a, const union address *b);	/* port too */
+bool address_same(const union addr_sock *a, const union addr_sock *b);	/* port too */
 /* Without the port; a mapped one as IPv4.  dst has DNS_ADDRESS_TEXT_MAX bytes. */
-void address_text(const union address *a, char *dst);
+void address_text(const union addr_sock *a, char *dst);
 
 struct net {
 	uint8_t bytes[16];
@@ -47,9 +42,9 @@ struct upstreams;
 
 /* Who asks, and how it is answered. */
 struct client {
-	union address from;
+	union addr_sock from;
 	struct udp_socket *udp;		/* NULL: TCP */
-	union address to;		/* UDP: our address that was asked; family 0: not known */
+	union addr_sock to;		/* UDP: our address that was asked; family 0: not known */
 	struct tcp_conn *conn;
 };
 
@@ -88,14 +83,14 @@ struct server {
 	struct arena conf_arena;
 	struct msg_dns_setup conf;	/* borrows it */
 	struct dns_zone zone;
-	union address recursors[RECURSORS_MAX];
+	union addr_sock recursors[RECURSORS_MAX];
 	unsigned recursor_count;
-	union address told[RECURSORS_MAX];	/* that rpcd named, with those that cannot be asked */
+	union addr_sock told[RECURSORS_MAX];	/* that rpcd named, with those that cannot be asked */
 	unsigned told_count;
 	uint16_t dialled[RECURSORS_MAX + 1];	/* ports that the walls let be dialled */
 	unsigned dialled_count;
 	bool families[2];		/* of recursors that may be asked: IPv4, IPv6 */
-	union address listens[DNS_SOCKETS_MAX];	/* ours */
+	union addr_sock listens[DNS_SOCKETS_MAX];	/* ours */
 	unsigned listens_count;
 	struct net recursion_from[NETS_MAX], own[NETS_MAX];
 	unsigned recursion_count, own_count;
@@ -140,8 +135,8 @@ enum tv_err setup_take_recursors(struct server *s, struct span body);
 /* Before the walls: the addresses of this host, and those that we listen on. */
 void setup_own_addresses(struct server *s);
 /* Loopback, or one of this host's own. */
-bool setup_is_own(const struct server *s, const union address *a);
-bool setup_may_recurse(const struct server *s, const union address *a);
+bool setup_is_own(const struct server *s, const union addr_sock *a);
+bool setup_may_recurse(const struct server *s, const union addr_sock *a);
 
 /* -- asks.c -- */
 bool asks_open(struct server *s);

@@ -1,10 +1,10 @@
 /* What rpcd-dns serves, as rpcd says. */
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/addr.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "rpcd/dns/message.h"
@@ -14,48 +14,27 @@
 #define NAMESERVER_PORT 53
 #define RECURSORS_MEMORY (64u << 10)
 
-socklen_t
-address_len(const union address *a)
+/* A mapped one as IPv4. */
+static struct addr
+bare_address(const union addr_sock *a)
 {
-	return a->any.sa_family == AF_INET6 ? sizeof(a->v6) : sizeof(a->v4);
-}
-
-/* Its bytes, a mapped one as IPv4. */
-static unsigned
-address_bytes(const union address *a, uint8_t bytes[16])
-{
-	if (a->any.sa_family == AF_INET) {
-		memcpy(bytes, &a->v4.sin_addr, 4);
-		return 4;
-	}
-	if (a->any.sa_family != AF_INET6)
-		return 0;
-	memcpy(bytes, &a->v6.sin6_addr, 16);
-	if (!IN6_IS_ADDR_V4MAPPED(&a->v6.sin6_addr))
-		return 16;
-	memmove(bytes, bytes + 12, 4);
-	return 4;
+	return addr_unmapped(addr_of_sock(&a->any));
 }
 
 bool
-address_same(const union address *a, const union address *b)
+address_same(const union addr_sock *a, const union addr_sock *b)
 {
-	uint8_t x[16], y[16];
-	unsigned n = address_bytes(a, x);
+	struct addr x = bare_address(a), y = bare_address(b);
 
-	/* sin_port and sin6_port are in the same place. */
-	return n > 0 && n == address_bytes(b, y) && memcmp(x, y, n) == 0 && a->v4.sin_port == b->v4.sin_port;
+	return x.len > 0 && addr_eq(&x, &y);
 }
 
 void
-address_text(const union address *a, char *dst)
+address_text(const union addr_sock *a, char *dst)
 {
-	uint8_t bytes[16];
-	unsigned n = address_bytes(a, bytes);
+	struct addr bare = bare_address(a);
 
-	dst[0] = '\0';
-	if (n > 0)
-		(void)inet_ntop(n == 4 ? AF_INET : AF_INET6, bytes, dst, DNS_ADDRESS_TEXT_MAX);
+	addr_ip(&bare, dst);
 }
 
 static bool
@@ -68,19 +47,18 @@ within(const struct net *n, const uint8_t *bytes, unsigned len)
 }
 
 static bool
-within_any(const struct net *v, unsigned n, const union address *a)
+within_any(const struct net *v, unsigned n, const union addr_sock *a)
 {
-	uint8_t bytes[16];
-	unsigned len = address_bytes(a, bytes);
+	struct addr bare = bare_address(a);
 
 	for (unsigned i = 0; i < n; i++)
-		if (within(&v[i], bytes, len))
+		if (within(&v[i], bare.ip, bare.len))
 			return true;
 	return false;
 }
 
 bool
-setup_is_own(const struct server *s, const union address *a)
+setup_is_own(const struct server *s, const union addr_sock *a)
 {
 	static const struct net loopback[] = { { { 127 }, 4, 8 }, { { [15] = 1 }, 16, 128 } };
 
@@ -88,7 +66,7 @@ setup_is_own(const struct server *s, const union address *a)
 }
 
 bool
-setup_may_recurse(const struct server *s, const union address *a)
+setup_may_recurse(const struct server *s, const union addr_sock *a)
 {
 	return setup_is_own(s, a) || within_any(s->recursion_from, s->recursion_count, a);
 }
@@ -105,12 +83,11 @@ own_of_interfaces(struct server *s)
 
 		if (i->ifa_addr == NULL)
 			continue;
-		/* It points to as much as its family has. */
-		union address a = { .any.sa_family = i->ifa_addr->sa_family };
-		if (a.any.sa_family != AF_INET && a.any.sa_family != AF_INET6)
+		struct addr a = addr_unmapped(addr_of_sock(i->ifa_addr));
+		if (a.len == 0)
 			continue;
-		memcpy(&a, i->ifa_addr, address_len(&a));
-		n->len = address_bytes(&a, n->bytes);
+		memcpy(n->bytes, a.ip, a.len);
+		n->len = a.len;
 		n->bits = n->len * 8;
 		s->own_count++;
 	}
@@ -122,7 +99,7 @@ setup_own_addresses(struct server *s)
 {
 	own_of_interfaces(s);
 	for (unsigned i = 0; i < s->udp_count; i++) {
-		union address *a = &s->listens[s->listens_count];
+		union addr_sock *a = &s->listens[s->listens_count];
 		socklen_t len = sizeof(*a);
 
 		if (getsockname(s->udp_fds[i], &a->any, &len) == 0)
@@ -134,17 +111,14 @@ setup_own_addresses(struct server *s)
 
 /* "192.0.2.1 53" */
 static bool
-read_recursor(struct span text, union address *out)
+read_recursor(struct span text, union addr_sock *out)
 {
 	char copy[64], *space;
 
 	if (!span_copy(text, copy, sizeof(copy)) || (space = strchr(copy, ' ')) == NULL)
 		return false;
 	*space = '\0';
-	memset(out, 0, sizeof(*out));
-	out->v4.sin_port = htons((uint16_t)strtoul(space + 1, NULL, 10));
-	out->any.sa_family = inet_pton(AF_INET, copy, &out->v4.sin_addr) == 1 ? AF_INET : AF_INET6;
-	return out->any.sa_family == AF_INET || inet_pton(AF_INET6, copy, &out->v6.sin6_addr) == 1;
+	return addr_parse_sock(copy, (uint16_t)strtoul(space + 1, NULL, 10), out) > 0;
 }
 
 /* "192.0.2.0/24" */
@@ -164,12 +138,12 @@ read_net(struct span text, struct net *out)
 
 /* Whoever asks us would go in circles. */
 static bool
-is_ourselves(const struct server *s, const union address *a)
+is_ourselves(const struct server *s, const union addr_sock *a)
 {
 	for (unsigned i = 0; i < s->listens_count; i++) {
-		const union address *l = &s->listens[i];
-		bool all = l->any.sa_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&l->v6.sin6_addr) :
-		    l->v4.sin_addr.s_addr == htonl(INADDR_ANY);
+		const union addr_sock *l = &s->listens[i];
+		struct addr at = addr_of_sock(&l->any);
+		bool all = addr_is_any(&at);
 
 		/* sin_port and sin6_port are in the same place. */
 		if (address_same(a, l) || (all && a->any.sa_family == l->any.sa_family &&
@@ -180,7 +154,7 @@ is_ourselves(const struct server *s, const union address *a)
 }
 
 static bool
-may_dial(const struct server *s, const union address *a)
+may_dial(const struct server *s, const union addr_sock *a)
 {
 	for (unsigned i = 0; i < s->dialled_count; i++)
 		if (s->dialled[i] == ntohs(a->v4.sin_port))
@@ -198,7 +172,7 @@ open_for(struct server *s, uint16_t port)
 }
 
 static bool
-as_told_before(struct server *s, const union address *told, unsigned count)
+as_told_before(struct server *s, const union addr_sock *told, unsigned count)
 {
 	bool same = count == s->told_count;
 
@@ -211,7 +185,7 @@ as_told_before(struct server *s, const union address *told, unsigned count)
 
 /* Is it one that can be asked? */
 static bool
-is_askable(const struct server *s, const union address *a)
+is_askable(const struct server *s, const union addr_sock *a)
 {
 	char text[DNS_ADDRESS_TEXT_MAX];
 
@@ -228,7 +202,7 @@ is_askable(const struct server *s, const union address *a)
 static enum tv_err
 take_recursors(struct server *s, const struct span_list *texts)
 {
-	union address told[RECURSORS_MAX];
+	union addr_sock told[RECURSORS_MAX];
 	unsigned count = 0;
 
 	for (; count < texts->n && count < RECURSORS_MAX; count++)

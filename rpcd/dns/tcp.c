@@ -36,7 +36,7 @@ struct tcp_conn {
 	int fd;
 	ev_io io;
 	ev_timer timer;
-	union address from;
+	union addr_sock from;
 	struct buf in, out;
 	struct room_user room;		/* of answers */
 	unsigned questions, under_way;
@@ -554,7 +554,7 @@ on_accept(void *ctx, int fd)
 {
 	struct tcp_listener *l = ctx;
 	struct server *s = l->server;
-	union address from = { .any.sa_family = AF_UNSPEC };
+	union addr_sock from = { .any.sa_family = AF_UNSPEC };
 	socklen_t len = sizeof(from);
 	uint64_t source = getpeername(fd, &from.any, &len) == 0 ? source_of(&from.any) : 0;
 	bool taken = source != 0 && source_take(s, source), fits = taken &&

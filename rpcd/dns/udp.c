@@ -31,7 +31,7 @@ struct udp_socket {
 	struct mmsghdr out[BATCH];
 	struct iovec out_iov[BATCH];
 	union control out_control[BATCH];
-	union address to[BATCH];
+	union addr_sock to[BATCH];
 	uint8_t out_bytes[OUT_BYTES];
 };
 
@@ -40,7 +40,7 @@ struct udp_in {
 	struct mmsghdr msgs[BATCH];
 	struct iovec iov[BATCH];
 	union control control[BATCH];
-	union address from[BATCH];
+	union addr_sock from[BATCH];
 	uint8_t bytes[BATCH][DNS_MESSAGE_BYTES_MAX];
 };
 static struct udp_in in;		/* touched only as far as datagrams reach */
@@ -67,7 +67,7 @@ flush(struct udp_socket *u)
 
 /* Which of our addresses was asked. */
 static void
-read_destination(struct msghdr *m, union address *to)
+read_destination(struct msghdr *m, union addr_sock *to)
 {
 	to->any.sa_family = AF_UNSPEC;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c)) {
@@ -89,7 +89,7 @@ read_destination(struct msghdr *m, union address *to)
 }
 
 static void
-write_source(struct msghdr *m, union control *control, const union address *from)
+write_source(struct msghdr *m, union control *control, const union addr_sock *from)
 {
 	memset(control, 0, sizeof(*control));
 	if (from->any.sa_family == AF_INET) {
@@ -128,7 +128,7 @@ udp_send(struct server *s, const struct client *c, struct span answer)
 	u->out_iov[i] = (struct iovec){ u->out_bytes + u->used, answer.len };
 	u->used += answer.len;
 	u->to[i] = c->from;
-	u->out[i].msg_hdr = (struct msghdr){ .msg_name = &u->to[i], .msg_namelen = address_len(&c->from),
+	u->out[i].msg_hdr = (struct msghdr){ .msg_name = &u->to[i], .msg_namelen = addr_sock_len(&c->from),
 	    .msg_iov = &u->out_iov[i], .msg_iovlen = 1 };
 	write_source(&u->out[i].msg_hdr, &u->out_control[i], &c->to);
 	if (!ev_is_pending(&u->io))

@@ -38,7 +38,7 @@ struct upstream_call {
 	bool stream, spare;		/* asked over TCP now; though the client asked over UDP */
 	bool caseless;			/* a reply came that is right but for the case of letters */
 	unsigned first, tried;		/* which recursor was first, how many had their turn */
-	union address to;
+	union addr_sock to;
 	struct port *port;
 	uint16_t id;
 	ev_timer timer;
@@ -55,7 +55,7 @@ struct upstreams {
 	struct port ports[POOL * 2];
 	unsigned count, calls, calls_tcp;
 	struct upstream_call *chains[CHAINS];
-	struct { union address of; struct mono until; } caseless[RECURSORS_MAX];
+	struct { union addr_sock of; struct mono until; } caseless[RECURSORS_MAX];
 	unsigned caseless_next;
 	uint8_t reply[DNS_MESSAGE_BYTES_MAX];
 };
@@ -139,7 +139,7 @@ belongs(const struct upstream_call *c, struct span reply, bool any_case)
 
 /* Of those that wait at this port for a reply from there. */
 static struct upstream_call *
-call_of(struct port *p, const union address *from, struct span reply, bool any_case)
+call_of(struct port *p, const union addr_sock *from, struct span reply, bool any_case)
 {
 	struct upstream_call *c = *chain_of(p->server, (uint16_t)(reply.p[0] << 8 | reply.p[1]));
 
@@ -188,7 +188,7 @@ on_port(struct ev_loop *loop, ev_io *w, int events)
 	(void)loop;
 	(void)events;
 	for (unsigned i = 0; i < REPLIES_TURN; i++) {
-		union address from = { .any.sa_family = AF_UNSPEC };
+		union addr_sock from = { .any.sa_family = AF_UNSPEC };
 		socklen_t from_len = sizeof(from);
 		ssize_t n = recvfrom(p->fd, reply, DNS_MESSAGE_BYTES_MAX, MSG_DONTWAIT, &from.any, &from_len);
 
@@ -241,7 +241,7 @@ send_udp(struct upstream_call *c)
 		c->port = &u->ports[(start + i) % u->count];
 		if (c->port->family == c->to.any.sa_family)
 			return sendto(c->port->fd, c->msg + 2, c->original.len, MSG_DONTWAIT, &c->to.any,
-			    address_len(&c->to)) == (ssize_t)c->original.len;
+			    addr_sock_len(&c->to)) == (ssize_t)c->original.len;
 	}
 	return false;
 }
@@ -298,7 +298,7 @@ send_tcp(struct upstream_call *c)
 	c->sent = 0;
 	buf_reset(&c->in);
 	c->fd = socket(c->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (c->fd < 0 || (connect(c->fd, &c->to.any, address_len(&c->to)) != 0 && errno != EINPROGRESS))
+	if (c->fd < 0 || (connect(c->fd, &c->to.any, addr_sock_len(&c->to)) != 0 && errno != EINPROGRESS))
 		return false;
 	ev_io_set(&c->io, c->fd, EV_WRITE);
 	ev_io_start(c->server->loop, &c->io);
@@ -308,7 +308,7 @@ send_tcp(struct upstream_call *c)
 /* -- which one, and how -- */
 
 static bool
-is_caseless(const struct upstreams *u, const union address *a)
+is_caseless(const struct upstreams *u, const union addr_sock *a)
 {
 	for (unsigned i = 0; i < RECURSORS_MAX; i++)
 		if (address_same(&u->caseless[i].of, a))
@@ -317,7 +317,7 @@ is_caseless(const struct upstreams *u, const union address *a)
 }
 
 static void
-note_caseless(struct upstreams *u, const union address *a)
+note_caseless(struct upstreams *u, const union addr_sock *a)
 {
 	char text[DNS_ADDRESS_TEXT_MAX];
 	unsigned at = 0;
@@ -445,12 +445,12 @@ static bool
 open_port(struct server *s, int family)
 {
 	struct port *p = &s->upstreams->ports[s->upstreams->count];
-	union address any = { .any.sa_family = (sa_family_t)family };
+	union addr_sock any = { .any.sa_family = (sa_family_t)family };
 
 	p->server = s;
 	p->family = family;
 	p->fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (p->fd < 0 || bind(p->fd, &any.any, address_len(&any)) != 0)
+	if (p->fd < 0 || bind(p->fd, &any.any, addr_sock_len(&any)) != 0)
 		return false;
 	ev_io_init(&p->io, on_port, p->fd, EV_READ);
 	p->io.data = p;

@@ -1,6 +1,6 @@
 /* Names of the zone, see zone.h. */
-#include <arpa/inet.h>
 
+#include "common/base/addr.h"
 #include "common/base/hex.h"
 #include "rpcd/dns/zone.h"
 
@@ -211,7 +211,7 @@ unsigned
 dns_parse_reverse(const struct dname *lowered, uint8_t address[16])
 {
 	static const struct dname in_addr = { 14, "\7in-addr\4arpa" }, ip6 = { 10, "\3ip6\4arpa" };
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	struct addr a;
 	size_t labels;
 	unsigned n = 0;
 
@@ -232,25 +232,20 @@ dns_parse_reverse(const struct dname *lowered, uint8_t address[16])
 		address[15 - n / 2] |= (uint8_t)(n % 2 == 0 ? v : v << 4);
 	}
 	/* A mapped one has its name in in-addr.arpa alone. */
-	return n == 32 && memcmp(address, mapped, sizeof(mapped)) != 0 ? 16 : 0;
+	a = addr_of_bytes(address, 16);
+	return n == 32 && !addr_is_mapped(&a) ? 16 : 0;
 }
 
 unsigned
 dns_address_of(struct span text, uint8_t address[16])
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-	char copy[INET6_ADDRSTRLEN];
+	struct addr a;
 
-	if (!span_copy(text, copy, sizeof(copy)))
+	if (!addr_parse_span(text, 0, &a))
 		return 0;
-	if (inet_pton(AF_INET, copy, address) == 1)
-		return 4;
-	if (inet_pton(AF_INET6, copy, address) != 1)
-		return 0;
-	if (memcmp(address, mapped, sizeof(mapped)) != 0)
-		return 16;
-	memmove(address, address + 12, 4);
-	return 4;
+	a = addr_unmapped(a);
+	memcpy(address, a.ip, a.len);
+	return a.len;
 }
 
 const struct dns_service_ttl *

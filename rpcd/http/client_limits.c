@@ -1,10 +1,10 @@
 /* Connections per client: a hash table that holds only those with open connections. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/addr.h"
 #include "common/base/assert.h"
 #include "common/net/source.h"
 #include "rpcd/http/client_limits.h"
@@ -36,21 +36,13 @@ client_limits_free(struct client_limits *c)
 	free(c);
 }
 
-static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
-
 bool
 client_limits_address(const struct sockaddr *from, uint8_t out[16])
 {
-	memset(out, 0, 16);
-	if (from->sa_family == AF_INET) {
-		memcpy(out, mapped, sizeof(mapped));
-		memcpy(out + 12, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
-		return true;
-	}
-	if (from->sa_family != AF_INET6)
-		return false;
-	memcpy(out, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, 16);
-	return true;
+	struct addr a = addr_mapped(addr_of_sock(from));
+
+	memcpy(out, a.ip, 16);
+	return a.len > 0;
 }
 
 static unsigned
@@ -62,10 +54,10 @@ bucket_of(const uint8_t address[16])
 void
 client_limits_print(const uint8_t address[16], char *text, size_t cap)
 {
-	bool v4 = memcmp(address, mapped, sizeof(mapped)) == 0;
+	struct addr a = addr_unmapped(addr_of_bytes(address, 16));
+	char ip[ADDR_IP_BYTES];
 
-	if (inet_ntop(v4 ? AF_INET : AF_INET6, address + (v4 ? 12 : 0), text, (socklen_t)cap) == NULL && cap > 0)
-		text[0] = '\0';
+	snprintf(text, cap, "%s", addr_ip(&a, ip));
 }
 
 struct client *
@@ -75,7 +67,8 @@ client_limits_take(struct client_limits *c, const struct sockaddr *from)
 
 	if (!client_limits_address(from, address))
 		return NULL;
-	if (memcmp(address, mapped, sizeof(mapped)) != 0)
+	struct addr a = addr_of_bytes(address, 16);
+	if (!addr_is_mapped(&a))
 		memset(address + 8, 0, 8);
 	unsigned b = bucket_of(address);
 	struct client *k = c->buckets[b];

@@ -1,7 +1,6 @@
 /* Connections: accepting, limits, eviction, deadlines; watching those that libmicrohttpd does not have. */
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/addr.h"
 #include "common/base/assert.h"
 #include "common/base/descriptors.h"
 #include "common/base/log.h"
@@ -237,11 +237,8 @@ is_loopback(int fd)
 
 	if (getsockname(fd, (struct sockaddr *)&own, &len) != 0)
 		return false;
-	if (own.ss_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)(const void *)&own)->sin_addr.s_addr) >> 24 == 127;
-	if (own.ss_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)&own)->sin6_addr);
-	return false;
+	struct addr a = addr_of_sock((const struct sockaddr *)&own);
+	return addr_is_loopback(&a);
 }
 
 static void

@@ -31,7 +31,7 @@
 
 struct pool {
 	struct faces faces;
-	struct gaddr gossipd;
+	struct addr gossipd;
 	const char *name;		/* of gossipd */
 	struct seal_ring ring;
 	struct envelope envelope;
@@ -42,7 +42,7 @@ struct pool {
 	int udp, tcp;
 	struct buf answer;		/* the state of the pool, wrapped */
 	uint32_t seq;
-	struct gaddr at;		/* where the datagram in work came to */
+	struct addr at;		/* where the datagram in work came to */
 	struct {
 		uint64_t in, in_bytes, out, bad;
 		uint64_t pings, misdirected, indirect, acks, pinged, suspected, other;
@@ -61,7 +61,7 @@ die(const char *what)
 
 /* Sends as member `from`, whatever address that is. */
 static void
-send_as(struct pool *p, const struct gaddr *from, const struct gaddr *to, struct span message)
+send_as(struct pool *p, const struct addr *from, const struct addr *to, struct span message)
 {
 	struct buf b = BUF_INIT(PACKET_BYTES_MAX);
 	uint8_t nonce[SEAL_NONCE_BYTES];
@@ -91,7 +91,7 @@ send_as(struct pool *p, const struct gaddr *from, const struct gaddr *to, struct
 }
 
 static void
-send_ack(struct pool *p, uint32_t seq, unsigned from, const struct gaddr *to, bool direct)
+send_ack(struct pool *p, uint32_t seq, unsigned from, const struct addr *to, bool direct)
 {
 	struct buf payload = BUF_INIT(256), b = BUF_INIT(512);
 	struct coordinate c = face_coord(from);
@@ -182,10 +182,10 @@ visit(void *arg, enum wire_type type, struct span body)
 }
 
 /* The address that the datagram was sent to. */
-static struct gaddr
+static struct addr
 sent_to(struct msghdr *m, uint16_t port)
 {
-	struct gaddr a = { .len = 4, .port = port };
+	struct addr a = { .len = 4, .port = port };
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c))
 		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
@@ -474,7 +474,7 @@ options(struct pool *p, int argc, char **argv)
 	while ((c = getopt(argc, argv, "a:g:m:p:n:k:r:z")) != -1) {
 		if (c == 'a' && (colon = strchr(optarg, ':')) != NULL) {
 			*colon = '\0';
-			if (!net_parse(optarg, (uint16_t)atoi(colon + 1), &p->gossipd))
+			if (!addr_parse(optarg, (uint16_t)atoi(colon + 1), &p->gossipd))
 				die("bad address");
 		} else if (c == 'g') {
 			p->name = optarg;

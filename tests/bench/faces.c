@@ -19,7 +19,7 @@ face_make(const struct faces *f, unsigned i, struct face *out)
 		{ span_str("vsn"), span_str("1") } };
 
 	snprintf(out->name, sizeof(out->name), "node-%05u", i);
-	out->addr = (struct gaddr){ .ip = { 127, f->net, (uint8_t)(1 + i / FACE_PER_NET),
+	out->addr = (struct addr){ .ip = { 127, f->net, (uint8_t)(1 + i / FACE_PER_NET),
 		(uint8_t)(1 + i % FACE_PER_NET) }, .len = 4, .port = f->port };
 	(void)serf_put_meta(&meta, tags, sizeof(tags) / sizeof(tags[0]));	/* far below its limit */
 	memcpy(out->meta, meta.data, meta.len);
@@ -28,7 +28,7 @@ face_make(const struct faces *f, unsigned i, struct face *out)
 }
 
 int
-face_at(const struct faces *f, const struct gaddr *addr)
+face_at(const struct faces *f, const struct addr *addr)
 {
 	int i = (addr->ip[2] - 1) * FACE_PER_NET + addr->ip[3] - 1;
 

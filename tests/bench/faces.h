@@ -10,7 +10,7 @@
 
 struct face {
 	char name[24];
-	struct gaddr addr;
+	struct addr addr;
 	uint8_t meta[512];
 	size_t meta_len;
 };
@@ -24,7 +24,7 @@ struct faces {
 
 void face_make(const struct faces *f, unsigned i, struct face *out);
 /* Which of them has this address; -1: none. */
-int face_at(const struct faces *f, const struct gaddr *addr);
+int face_at(const struct faces *f, const struct addr *addr);
 /* Which of them has this name; -1: none. */
 int face_named(const struct faces *f, struct span name);
 /* In its first life. */

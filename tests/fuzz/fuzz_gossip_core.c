@@ -229,7 +229,7 @@ step_fail(struct run *r)
 static void
 step_join(struct run *r)
 {
-	struct gaddr to = { .ip = { 10, 0, 0, rd_u8(&r->in) }, .len = 4 };
+	struct addr to = { .ip = { 10, 0, 0, rd_u8(&r->in) }, .len = 4 };
 
 	feed(r, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &to, .addr_count = 1 });
 }

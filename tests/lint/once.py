@@ -14,6 +14,7 @@ HOMES = {
     ("pthread_create", "pthread_sigmask", "pthread_setname_np", "pthread_attr_init"): ("common/proc/thread.c",),
     # The log's next file, never over another; whole data bases that change places, each step with a rule of its own.
     ("rename", "renameat", "renameat2"): ("common/base/file.c", "raftd/store/store_spare.c", "raftd/fsm/copy/replace.c"),
+    ("inet_pton", "inet_ntop", "inet_aton", "inet_addr", "inet_ntoa"): ("common/base/addr.c",),
 }
 APART = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)     # comments and texts
 

@@ -61,16 +61,16 @@ note(struct world *w, uint64_t a, uint64_t b)
 
 /* -- names and addresses ------------------------------------------------------------- */
 
-static struct gaddr
+static struct addr
 addr_of(unsigned i)
 {
-	return (struct gaddr){ .ip = { 10, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i }, .len = 4,
+	return (struct addr){ .ip = { 10, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i }, .len = 4,
 		.port = PORT };
 }
 
 /* The member at an address, or members_max. */
 static unsigned
-member_at(const struct world *w, const struct gaddr *a)
+member_at(const struct world *w, const struct addr *a)
 {
 	unsigned i = (unsigned)a->ip[1] << 16 | (unsigned)a->ip[2] << 8 | a->ip[3];
 
@@ -614,7 +614,7 @@ full_state(const struct world *w, unsigned n)
 	mpw_nil(&serf);
 	wire_put_pp_header(&b, &(struct wire_pp_header){ .nodes = n, .user_state_len = (uint32_t)serf.len });
 	for (unsigned i = 0; i < n; i++) {
-		struct gaddr a = addr_of(i);
+		struct addr a = addr_of(i);
 
 		meta = tags_of(w, i);
 		wire_put_node(&b, &(struct wire_node){ .name = name_of(i, name), .addr = span_of(a.ip, a.len),
@@ -629,7 +629,7 @@ full_state(const struct world *w, unsigned n)
 }
 
 static void
-learn(struct world *w, unsigned i, const struct gaddr *from, const struct stream_message *state)
+learn(struct world *w, unsigned i, const struct addr *from, const struct stream_message *state)
 {
 	struct swim_input in = { .type = SWIM_IN_JOIN, .now = w->now, .addrs = from, .addr_count = 1, .quiet = true };
 	const struct swim_output *out;
@@ -652,7 +652,7 @@ learn_all(struct world *w, unsigned first, unsigned end, unsigned n)
 	if (stream_feed(&reader, buf_span(&state)) != TV_OK)
 		TV_ASSERT(!"stream_feed");
 	for (unsigned i = first; i < end; i++) {
-		struct gaddr from = addr_of((i + 1) % n);
+		struct addr from = addr_of((i + 1) % n);
 
 		learn(w, i, &from, stream_message(&reader));
 	}
@@ -687,7 +687,7 @@ world_kill(struct world *w, unsigned i)
 void
 world_join(struct world *w, unsigned i, unsigned to)
 {
-	struct gaddr addr = addr_of(to);
+	struct addr addr = addr_of(to);
 
 	(void)feed(w, i, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &addr, .addr_count = 1 });
 }

@@ -215,7 +215,7 @@ answer(enum name_outcome outcome, uint8_t last)
 
 	if (outcome == NAME_FOUND) {
 		a.found.n = 1;
-		a.found.v[0].in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = last };
+		a.found.v[0].v4 = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = last };
 	} else {
 		snprintf(a.why, sizeof(a.why), "why %u", last);
 	}
@@ -241,7 +241,7 @@ serves(void)
 
 	if (!name_serves(&n, now, &found, &why))
 		return 0;
-	return found != NULL ? (int)found->v[0].in.sin_addr.s_addr : -atoi(why + 4);
+	return found != NULL ? (int)found->v[0].v4.sin_addr.s_addr : -atoi(why + 4);
 }
 
 static void

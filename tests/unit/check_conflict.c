@@ -29,7 +29,7 @@ start_pool(unsigned n)
 
 	one_start(&o);
 	for (unsigned i = 2; i <= n; i++) {
-		struct gaddr at = one_addr(i);
+		struct addr at = one_addr(i);
 
 		snprintf(name, sizeof(name), "n%u", i);
 		ck_assert_int_eq(one_alive_at(&o, name, 1, &at, SPAN_NONE), TV_OK);
@@ -41,7 +41,7 @@ start_pool(unsigned n)
 static bool
 claim(void)
 {
-	struct gaddr rival = one_addr(99);
+	struct addr rival = one_addr(99);
 	uint64_t before = one_stats(&o).queries_asked;
 
 	ck_assert_int_eq(one_alive_at(&o, SELF, 7, &rival, SPAN_NONE), TV_OK);
@@ -74,7 +74,7 @@ static void
 vote(const struct serf_query *q, const char *voter, unsigned last)
 {
 	struct buf b = BUF_INIT(4096), payload = BUF_INIT(4096);
-	struct gaddr at = one_addr(last);
+	struct addr at = one_addr(last);
 	struct serf_member m = { .name = span_str(SELF), .addr = span_of(at.ip, 4), .port = at.port,
 		.status = MEMBER_ALIVE };
 
@@ -96,15 +96,15 @@ is_decided(const struct one *one, void *arg)
 static void
 decide(enum swim_notice_type verdict)
 {
-	struct gaddr us = one_addr(1), rival = one_addr(99);
+	struct addr us = one_addr(1), rival = one_addr(99);
 
 	ck_assert(is_decided(&o, NULL) || one_wait_for(&o, MONO_S(10), is_decided, NULL));
 	ck_assert(one_noticed(&o, verdict));
 	ck_assert(o.out->conflict_lost == (verdict == SWIM_NOTICE_NAME_LOST));
 	for (size_t i = 0; i < o.out->notice_count; i++)
 		if (o.out->notices[i].type == verdict) {	/* S128: both addresses */
-			ck_assert(gaddr_eq(&o.out->notices[i].addr, &us));
-			ck_assert(gaddr_eq(&o.out->notices[i].other_addr, &rival));
+			ck_assert(addr_eq(&o.out->notices[i].addr, &us));
+			ck_assert(addr_eq(&o.out->notices[i].other_addr, &rival));
 		}
 }
 
@@ -171,7 +171,7 @@ END_TEST
 /* S128: the first owner hears of the second one by its question, and tells both addresses. */
 START_TEST(the_owner_hears_of_the_question)
 {
-	struct gaddr us = one_addr(1), rival = one_addr(99);
+	struct addr us = one_addr(1), rival = one_addr(99);
 	struct serf_query q = { .ltime = 1, .id = 1, .addr = span_of(rival.ip, 4), .port = rival.port,
 		.source_node = span_str(SELF), .timeout_ns = MONO_S(1).ns, .name = span_str("_serf_conflict"),
 		.payload = span_str(SELF) };
@@ -183,7 +183,7 @@ START_TEST(the_owner_hears_of_the_question)
 	ck_assert_uint_eq(o.out->send_count, 0);
 	ck_assert_uint_eq(o.out->notice_count, 1);
 	ck_assert_int_eq(o.out->notices[0].type, SWIM_NOTICE_SELF_CONFLICT);
-	ck_assert(gaddr_eq(&o.out->notices[0].addr, &us) && gaddr_eq(&o.out->notices[0].other_addr, &rival));
+	ck_assert(addr_eq(&o.out->notices[0].addr, &us) && addr_eq(&o.out->notices[0].other_addr, &rival));
 	ck_assert_uint_eq(one_stats(&o).queries_asked, 0);
 }
 END_TEST

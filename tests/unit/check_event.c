@@ -334,7 +334,7 @@ END_TEST
 static void
 join(bool replay, bool quiet)
 {
-	struct gaddr to = one_addr(9);
+	struct addr to = one_addr(9);
 	struct buf b = state_with(10, 9, "before");
 	struct stream_message m = { .type = WIRE_PUSH_PULL, .header = { .join = true }, .user_state = buf_span(&b) };
 
@@ -368,7 +368,7 @@ END_TEST
 
 START_TEST(joining_again_loses_nothing)
 {
-	struct gaddr at = one_addr(9);
+	struct addr at = one_addr(9);
 
 	one_start(&o);
 	ck_assert_int_eq(one_alive_at(&o, "node9", 1, &at, SPAN_NONE), TV_OK);
@@ -380,7 +380,7 @@ END_TEST
 /* Two addresses of one pool: what is fired between their answers is for us. */
 START_TEST(the_second_answer_of_a_join_loses_nothing)
 {
-	struct gaddr to[2] = { one_addr(9), one_addr(8) };
+	struct addr to[2] = { one_addr(9), one_addr(8) };
 	struct wire_node n = { .name = span_str("node8"), .addr = span_of(to[1].ip, 4), .port = 7946, .incarnation = 1,
 		.state = WIRE_STATE_ALIVE, .vsn = span_of(one_vsn, 6) };
 	struct buf nodes = BUF_INIT(4096), first = state_with(10, 9, "before"), second = state_with(11, 10, "between");

@@ -383,16 +383,16 @@ START_TEST(a_disk_that_fails_changes_nothing)
 }
 END_TEST
 
-static struct gaddr
+static struct addr
 peer(unsigned last)
 {
-	return (struct gaddr){ .ip = { 127, 0, 0, (uint8_t)last }, .len = 4, .port = 8301 };
+	return (struct addr){ .ip = { 127, 0, 0, (uint8_t)last }, .len = 4, .port = 8301 };
 }
 
 static void
 understood(struct kring *k, unsigned last, struct mono now)
 {
-	struct gaddr from = peer(last);
+	struct addr from = peer(last);
 
 	kring_understood(k, &from, now);
 }
@@ -400,7 +400,7 @@ understood(struct kring *k, unsigned last, struct mono now)
 static void
 unread(struct kring *k, unsigned last, enum key_peer kind, struct mono now)
 {
-	struct gaddr from = peer(last);
+	struct addr from = peer(last);
 
 	kring_unreadable(k, &from, kind, now);
 }

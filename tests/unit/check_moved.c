@@ -51,7 +51,7 @@ teardown(void)
 static void
 alive(const char *name, uint32_t incarnation, unsigned last, const char *text)
 {
-	struct gaddr at = one_addr(last);
+	struct addr at = one_addr(last);
 
 	ck_assert_int_eq(one_alive_at(&o, name, incarnation, &at, id(1, text)), TV_OK);
 }
@@ -59,10 +59,10 @@ alive(const char *name, uint32_t incarnation, unsigned last, const char *text)
 static bool
 is_at(const char *name, unsigned last)
 {
-	struct gaddr at = one_addr(last);
+	struct addr at = one_addr(last);
 	struct swim_member m;
 
-	return swim_member_find(o.s, span_str(name), &m) && gaddr_eq(&m.addr, &at);
+	return swim_member_find(o.s, span_str(name), &m) && addr_eq(&m.addr, &at);
 }
 
 /* Who answers pings while time goes by; what happened on the way. */
@@ -75,12 +75,12 @@ struct world {
 };
 
 static bool
-answers(const struct world *w, const struct gaddr *to)
+answers(const struct world *w, const struct addr *to)
 {
 	for (unsigned i = 0; i < 3; i++) {
-		struct gaddr at = one_addr(w->answers[i]);
+		struct addr at = one_addr(w->answers[i]);
 
-		if (w->answers[i] != 0 && gaddr_eq(to, &at))
+		if (w->answers[i] != 0 && addr_eq(to, &at))
 			return true;
 	}
 	return false;
@@ -124,7 +124,7 @@ struct question {
 static unsigned
 questions(struct world *w, struct question *q, unsigned max)
 {
-	struct gaddr home = one_addr(HOME);
+	struct addr home = one_addr(HOME);
 	struct wire_ping ping;
 	unsigned n = 0;
 
@@ -135,7 +135,7 @@ questions(struct world *w, struct question *q, unsigned max)
 			if (d->parts[k].p[0] != WIRE_PING ||
 			    wire_get_ping(span_of(d->parts[k].p + 1, d->parts[k].len - 1), &o.arena, &ping) != TV_OK)
 				continue;
-			w->pings_home += gaddr_eq(&d->to, &home);
+			w->pings_home += addr_eq(&d->to, &home);
 			if (n < max && !w->by_stream && answers(w, &d->to))
 				q[n++] = (struct question){ ping.seq, 0 };
 		}
@@ -278,7 +278,7 @@ START_TEST(another_id_is_a_conflict_at_once)
 	alive("a", 5, HOME, "1");
 	alive("a", 6, AWAY, "2");
 	ck_assert(one_noticed(&o, SWIM_NOTICE_CONFLICT));
-	(void)one_alive_at(&o, "a", 7, &(struct gaddr){ .ip = { 10, 0, 0, AWAY }, .len = 4, .port = 7946 }, SPAN_NONE);
+	(void)one_alive_at(&o, "a", 7, &(struct addr){ .ip = { 10, 0, 0, AWAY }, .len = 4, .port = 7946 }, SPAN_NONE);
 	ck_assert(one_noticed(&o, SWIM_NOTICE_CONFLICT));
 	live(&w, MONO_S(6));
 	ck_assert(is_at("a", HOME) && !w.moved);
@@ -289,14 +289,14 @@ END_TEST
 static uint32_t
 ping_home(void)
 {
-	struct gaddr home = one_addr(HOME);
+	struct addr home = one_addr(HOME);
 	struct wire_ping ping;
 
 	for (size_t i = 0; i < o.out->send_count; i++)
 		for (unsigned k = 0; k < o.out->sends[i].part_count; k++) {
 			struct span p = o.out->sends[i].parts[k];
 
-			if (p.p[0] == WIRE_PING && gaddr_eq(&o.out->sends[i].to, &home) &&
+			if (p.p[0] == WIRE_PING && addr_eq(&o.out->sends[i].to, &home) &&
 			    wire_get_ping(span_of(p.p + 1, p.len - 1), &o.arena, &ping) == TV_OK)
 				return ping.seq;
 		}
@@ -310,7 +310,7 @@ ping_home(void)
 START_TEST(a_forged_echo_takes_no_name)
 {
 	struct world w = { .answers = { HOME, AWAY } };
-	struct gaddr us = one_addr(1);
+	struct addr us = one_addr(1);
 	struct buf b = BUF_INIT(256);
 	uint32_t seq;
 

@@ -102,7 +102,7 @@ START_TEST(acks_over_streams_and_for_others_do_not)
 {
 	struct buf b = BUF_INIT(4096);
 	struct stream_message m = { .type = WIRE_PING };
-	struct gaddr target = one_addr(50);
+	struct addr target = one_addr(50);
 	struct wire_ping ping;
 	struct wire_ack ack;
 
@@ -192,7 +192,7 @@ END_TEST
 
 START_TEST(another_address_is_another_place)
 {
-	struct gaddr elsewhere = one_addr(77);
+	struct addr elsewhere = one_addr(77);
 	struct coordinate a;
 
 	answer(&far, MONO_MS(5));

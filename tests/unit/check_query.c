@@ -27,7 +27,7 @@ teardown(void)
 static void
 add_member(const char *name, unsigned last)
 {
-	struct gaddr at = one_addr(last);
+	struct addr at = one_addr(last);
 
 	ck_assert_int_eq(one_alive_at(&o, name, 1, &at, SPAN_NONE), TV_OK);
 }
@@ -135,7 +135,7 @@ static void
 be_node_a(void)
 {
 	o.opt.name = span_str("node-a");
-	o.opt.self = (struct gaddr){ .ip = { 127, 0, 0, 1 }, .len = 4, .port = 7946 };
+	o.opt.self = (struct addr){ .ip = { 127, 0, 0, 1 }, .len = 4, .port = 7946 };
 	start_pool(2);
 }
 
@@ -302,7 +302,7 @@ END_TEST
 static struct serf_query
 query_of_2(uint64_t ltime, const char *name)
 {
-	static const struct gaddr at = { .ip = { 10, 0, 0, 2 }, .len = 4, .port = 7946 };
+	static const struct addr at = { .ip = { 10, 0, 0, 2 }, .len = 4, .port = 7946 };
 
 	return (struct serf_query){ .ltime = ltime, .id = ID, .addr = span_of(at.ip, 4), .port = at.port,
 		.source_node = span_str("node-2"), .timeout_ns = MONO_S(1).ns, .name = span_str(name) };
@@ -332,7 +332,7 @@ static const uint8_t response_vector[] =
 START_TEST(heard_and_answered_as_serf_does)
 {
 	struct serf_query q = query_of_2(1, "uptime");
-	struct gaddr to, want = one_addr(2);
+	struct addr to, want = one_addr(2);
 	struct span said;
 
 	o.opt.name = span_str("node-b");
@@ -341,7 +341,7 @@ START_TEST(heard_and_answered_as_serf_does)
 	q.payload = LIT("why");
 	ck_assert_int_eq(hear(q), TV_OK);
 	said = one_said_serf(&o, SERF_QUERY_RESPONSE, &to);
-	ck_assert(span_eq(said, LIT(ack_vector)) && gaddr_eq(&to, &want));
+	ck_assert(span_eq(said, LIT(ack_vector)) && addr_eq(&to, &want));
 	ck_assert_uint_eq(o.out->query_count, 1);
 	ck_assert_int_eq(o.out->queries[0].kind, SWIM_QUERY_USER);
 	ck_assert(span_eqs(o.out->queries[0].name, "uptime") && span_eqs(o.out->queries[0].payload, "why") &&
@@ -349,7 +349,7 @@ START_TEST(heard_and_answered_as_serf_does)
 	ck_assert(o.out->queries[0].deadline.ns == mono_add(o.now, MONO_S(1)).ns);
 	ck_assert_int_eq(respond(1, ID, LIT("up 3 days")), TV_OK);
 	said = one_said_serf(&o, SERF_QUERY_RESPONSE, &to);
-	ck_assert(span_eq(said, LIT(response_vector)) && gaddr_eq(&to, &want));
+	ck_assert(span_eq(said, LIT(response_vector)) && addr_eq(&to, &want));
 	ck_assert_int_eq(respond(1, ID, LIT("again")), TV_ENOENT);
 	ck_assert_uint_eq(one_stats(&o).queries_answered, 2);
 }
@@ -441,7 +441,7 @@ START_TEST(only_members_are_answered)
 {
 	static const uint8_t mapped[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2 };
 	struct serf_query q = query_of_2(1, "_serf_ping");
-	struct gaddr victim = { .ip = { 192, 0, 2, 1 }, .len = 4, .port = 53 };
+	struct addr victim = { .ip = { 192, 0, 2, 1 }, .len = 4, .port = 53 };
 
 	start_pool(3);
 	q.flags = SERF_QUERY_FLAG_ACK;
@@ -639,7 +639,7 @@ END_TEST
 static enum tv_err
 relay(unsigned last, const char *name, struct span inner)
 {
-	struct gaddr to = one_addr(last);
+	struct addr to = one_addr(last);
 	struct buf b = BUF_INIT(1 << 16);
 
 	serf_put_relay(&b, &(struct serf_relay){ .ip = span_of(to.ip, 4), .port = to.port, .zone = SPAN_NONE,
@@ -649,13 +649,13 @@ relay(unsigned last, const char *name, struct span inner)
 
 START_TEST(we_pass_answers_on_unchanged)
 {
-	struct gaddr to, want = one_addr(3);
+	struct addr to, want = one_addr(3);
 
 	start_pool(3);
 	ck_assert_int_eq(relay(3, "node-3", LIT(response_vector)), TV_OK);
 	ck_assert_uint_eq(o.out->send_count, 1);
 	ck_assert(span_eq(one_said_serf(&o, SERF_QUERY_RESPONSE, &to), LIT(response_vector)));
-	ck_assert(gaddr_eq(&to, &want));
+	ck_assert(addr_eq(&to, &want));
 	ck_assert_uint_eq(one_stats(&o).relays_passed, 1);
 }
 END_TEST
@@ -743,7 +743,7 @@ static const uint8_t conflict_vector[] =
 
 START_TEST(whose_a_name_is)
 {
-	struct gaddr at = { .ip = { 127, 0, 0, 2 }, .len = 4, .port = 7946 };
+	struct addr at = { .ip = { 127, 0, 0, 2 }, .len = 4, .port = 7946 };
 	struct buf meta = BUF_INIT(512);
 
 	start_pool(2);
@@ -760,7 +760,7 @@ END_TEST
 START_TEST(strangers_may_ask_whose_a_name_is)
 {
 	struct serf_query q = query_of_2(1, "_serf_conflict");
-	struct gaddr other = one_addr(77);
+	struct addr other = one_addr(77);
 	unsigned answers = 0;
 
 	start_pool(2);
@@ -786,7 +786,7 @@ START_TEST(key_queries_go_to_the_shell)
 {
 	static const uint8_t request[] = "\x07\x81\xa3Key\xa4" "1234";
 	struct serf_query q = query_of_2(1, key_queries[_i].name);
-	struct gaddr to;
+	struct addr to;
 
 	start_pool(2);
 	q.payload = LIT(request);

@@ -79,7 +79,7 @@ START_TEST(what_was_written_comes_back)
 	struct swim_member a = member("a", MEMBER_ALIVE), b = member("b with blanks", MEMBER_FAILED),
 	    c = member("c", MEMBER_LEFT), me = member("me", MEMBER_ALIVE);
 
-	c.addr = (struct gaddr){ .ip = { 0xfd, [15] = 1 }, .len = 16, .port = 8301 };
+	c.addr = (struct addr){ .ip = { 0xfd, [15] = 1 }, .len = 16, .port = 8301 };
 	c.meta = SPAN_NONE;
 	ck_assert(!snapshot_dirty(s));
 	snapshot_member(s, &a, 1000);
@@ -93,14 +93,14 @@ START_TEST(what_was_written_comes_back)
 	ck_assert_uint_eq(found.count, 3);
 	ck_assert(span_eqs(found.members[0].restore.name, "a") && found.members[0].was_alive);
 	ck_assert(span_eq(found.members[0].restore.meta, a.meta));
-	ck_assert(gaddr_eq(&found.members[0].restore.addr, &a.addr));
+	ck_assert(addr_eq(&found.members[0].restore.addr, &a.addr));
 	ck_assert_uint_eq(found.members[0].restore.status_ltime, 12);
 	ck_assert_int_eq(memcmp(found.members[0].restore.vsn, one_vsn, 6), 0);
 	ck_assert(span_eqs(found.members[1].restore.name, "b with blanks") && !found.members[1].was_alive);
 	ck_assert_int_eq(found.members[1].restore.status, MEMBER_FAILED);
 	ck_assert_int_eq(found.members[1].since, 2000);
 	ck_assert_int_eq(found.members[2].restore.status, MEMBER_LEFT);
-	ck_assert(gaddr_eq(&found.members[2].restore.addr, &c.addr));
+	ck_assert(addr_eq(&found.members[2].restore.addr, &c.addr));
 	ck_assert_uint_eq(found.members[2].restore.meta.len, 0);
 	ck_assert(found.clocks.clock == 5 && found.clocks.event_clock == 6 && found.clocks.query_clock == 7);
 	ck_assert_uint_eq(found.clocks.incarnation, 8);
@@ -255,7 +255,7 @@ START_TEST(churn_has_a_bound)
 		snapshot_member(s, &m, i);
 		snapshot_gone(s, m.name);
 		if (i < 100) {
-			struct gaddr at = one_addr(i + 2);
+			struct addr at = one_addr(i + 2);
 
 			(void)one_alive_at(&o, name, 1, &at, m.meta);
 		}

@@ -99,13 +99,13 @@ END_TEST
 
 START_TEST(address_conflicts)
 {
-	struct gaddr other = one_addr(77), lengthened = { .len = 16, .port = 7946 };
-	struct gaddr home = one_addr('a');
+	struct addr other = one_addr(77), lengthened = { .len = 16, .port = 7946 };
+	struct addr home = one_addr('a');
 
 	(void)one_alive(&o, "a", 5);
 	(void)one_alive_at(&o, "a", 9, &other, SPAN_NONE);
 	ck_assert(one_noticed(&o, SWIM_NOTICE_CONFLICT));
-	ck_assert(gaddr_eq(&o.out->notices[0].addr, &home) && gaddr_eq(&o.out->notices[0].other_addr, &other));
+	ck_assert(addr_eq(&o.out->notices[0].addr, &home) && addr_eq(&o.out->notices[0].other_addr, &other));
 	ck_assert_uint_eq(one_incarnation(&o, "a"), 5);
 	/* The long form of the same address is another one: peers compare bytes. */
 	lengthened.ip[10] = lengthened.ip[11] = 0xff;
@@ -121,7 +121,7 @@ END_TEST
 
 START_TEST(a_left_name_moves_with_any_incarnation)
 {
-	struct gaddr other = one_addr(77);
+	struct addr other = one_addr(77);
 
 	(void)one_alive(&o, "a", 5);
 	(void)one_dead(&o, "a", 5, "a");
@@ -133,7 +133,7 @@ END_TEST
 
 START_TEST(a_dead_name_moves_after_the_reclaim_time)
 {
-	struct gaddr other = one_addr(77);
+	struct addr other = one_addr(77);
 
 	o.opt.timing.dead_reclaim = MONO_S(10);
 	o.opt.timing.gossip_to_the_dead = MONO_S(3600);
@@ -151,7 +151,7 @@ END_TEST
 
 START_TEST(port_zero_is_our_own_port)
 {
-	struct gaddr a = one_addr(5);
+	struct addr a = one_addr(5);
 	struct swim_member m;
 
 	a.port = 0;
@@ -164,7 +164,7 @@ END_TEST
 START_TEST(bad_members_are_refused)
 {
 	static const uint8_t bad_vsn[6] = { 0, 5, 2, 2, 5, 5 };
-	struct gaddr zero = { .len = 4, .port = 1 }, a = one_addr(5);
+	struct addr zero = { .len = 4, .port = 1 }, a = one_addr(5);
 	struct buf b = BUF_INIT(4096);
 
 	(void)one_alive_at(&o, "a", 1, &zero, SPAN_NONE);
@@ -236,7 +236,7 @@ START_TEST(members_of_another_datacenter)
 {
 	struct member_tag ours = { span_str("dc"), span_str("dc1") }, theirs = { span_str("dc"), span_str("dc2") };
 	struct buf b = BUF_INIT(4096);
-	struct gaddr a = one_addr(5), c = one_addr(6), p = one_addr(7);
+	struct addr a = one_addr(5), c = one_addr(6), p = one_addr(7);
 
 	o.opt.dc = span_str("dc1");
 	restart();
@@ -276,7 +276,7 @@ END_TEST
 
 START_TEST(stale_accusers_are_answered_directly)
 {
-	struct gaddr to, from = one_addr(200);
+	struct addr to, from = one_addr(200);
 	struct wire_alive m;
 
 	(void)one_suspect(&o, SELF, 1, "a");
@@ -284,7 +284,7 @@ START_TEST(stale_accusers_are_answered_directly)
 	for (int i = 0; i < 2; i++) {
 		(void)hit(i == 0 ? SUSPECT : DEAD, SELF, 1);
 		ck_assert_int_eq(wire_get_alive(one_said(&o, WIRE_ALIVE, &to), &o.arena, &m), TV_OK);
-		ck_assert(gaddr_eq(&to, &from));
+		ck_assert(addr_eq(&to, &from));
 		ck_assert_uint_eq(m.incarnation, 2);
 	}
 	ck_assert_uint_eq(one_incarnation(&o, SELF), 2);
@@ -296,7 +296,7 @@ END_TEST
 
 START_TEST(we_overrule_what_an_earlier_life_said)
 {
-	struct gaddr self = one_addr(1);
+	struct addr self = one_addr(1);
 
 	(void)one_alive_at(&o, SELF, 1, &self, SPAN_NONE);
 	ck_assert_uint_eq(one_incarnation(&o, SELF), 1);		/* our own word, come back */
@@ -325,7 +325,7 @@ END_TEST
 
 START_TEST(our_name_elsewhere)
 {
-	struct gaddr other = one_addr(99);
+	struct addr other = one_addr(99);
 
 	(void)one_alive_at(&o, SELF, 50, &other, SPAN_NONE);
 	ck_assert(one_noticed(&o, SWIM_NOTICE_SELF_CONFLICT));
@@ -433,7 +433,7 @@ START_TEST(packets_keep_the_limit)
 	ck_assert_ptr_nonnull(scratch);
 	packet_scratch_init(scratch);
 	for (unsigned i = 0; i < 60; i++) {
-		struct gaddr a = one_addr(i + 2);
+		struct addr a = one_addr(i + 2);
 
 		snprintf(name, sizeof(name), "m%u", i);
 		(void)one_alive_at(&o, name, 1, &a, span_of(meta, 1 + i * 8));

@@ -21,7 +21,7 @@ setup(void)
 	o.opt.members_max = 200;
 	one_start(&o);
 	for (unsigned i = 0; i < MEMBERS; i++) {
-		struct gaddr a = one_addr(i + 2);
+		struct addr a = one_addr(i + 2);
 
 		snprintf(names[i], sizeof(names[i]), "m%u", i);
 		(void)one_alive_at(&o, names[i], 1, &a, SPAN_NONE);
@@ -76,7 +76,7 @@ static void
 all_speak_up(void)
 {
 	for (unsigned i = 0; i < MEMBERS; i++) {
-		struct gaddr a = one_addr(i + 2);
+		struct addr a = one_addr(i + 2);
 
 		if (one_state(&o, names[i]) != NODE_ALIVE)
 			(void)one_alive_at(&o, names[i], one_incarnation(&o, names[i]) + 1, &a, SPAN_NONE);
@@ -178,7 +178,7 @@ END_TEST
 START_TEST(exchanges_tell_one_state)
 {
 	struct wire_node nodes[MEMBERS];
-	struct gaddr addrs[MEMBERS];
+	struct addr addrs[MEMBERS];
 
 	for (unsigned i = 0; i < MEMBERS; i++) {
 		addrs[i] = one_addr(i + 2);

@@ -11,7 +11,7 @@
 static struct wire_node
 node(const char *name, uint32_t state, uint32_t incarnation)
 {
-	static struct gaddr addrs[256];
+	static struct addr addrs[256];
 	uint8_t last = (uint8_t)name[strlen(name) - 1];
 
 	addrs[last] = one_addr(last);
@@ -134,7 +134,7 @@ START_TEST(join_meets_our_name)
 	struct wire_node nodes[2] = { node("a", WIRE_STATE_ALIVE, 1), node(SELF, WIRE_STATE_ALIVE, 1) };
 	struct stream_message m = { .type = WIRE_PUSH_PULL, .header = { .join = true, .nodes = 2 } };
 	struct buf b = BUF_INIT(4096);
-	struct gaddr to = one_addr(2), rival = one_addr((uint8_t)SELF[strlen(SELF) - 1]);
+	struct addr to = one_addr(2), rival = one_addr((uint8_t)SELF[strlen(SELF) - 1]);
 
 	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .token = 5, .addrs = &to,
 		.addr_count = 1 }), TV_OK);
@@ -145,7 +145,7 @@ START_TEST(join_meets_our_name)
 		.message = &m }), TV_OK);
 	ck_assert_uint_eq(o.out->join_count, 1);
 	ck_assert_uint_eq(o.out->joins[0].contacted, 1);
-	ck_assert(gaddr_eq(&o.out->joins[0].rival, &rival));
+	ck_assert(addr_eq(&o.out->joins[0].rival, &rival));
 	buf_done(&b);
 }
 END_TEST
@@ -158,7 +158,7 @@ START_TEST(join_end_to_end)
 	struct stream_limits limits = STREAM_LIMITS_DEFAULT;
 	struct stream_reader r;
 	struct swim_input in = { .type = SWIM_IN_REQUEST, .from = one_addr(1) };
-	struct gaddr addrs[2] = { one_addr(2), one_addr(1) };
+	struct addr addrs[2] = { one_addr(2), one_addr(1) };
 	uint64_t id;
 
 	one_init(&p);
@@ -201,7 +201,7 @@ answer_join(uint64_t stream, char first, char second)
 
 	for (int i = 0; i < 2; i++) {
 		char name[2] = { i == 0 ? first : second, 0 };
-		struct gaddr a = one_addr((unsigned)name[0]);
+		struct addr a = one_addr((unsigned)name[0]);
 		struct wire_node n = { .name = span_str(name), .addr = span_of(a.ip, a.len), .port = a.port,
 			.incarnation = 1, .state = WIRE_STATE_ALIVE, .vsn = span_of(one_vsn, sizeof(one_vsn)) };
 
@@ -216,7 +216,7 @@ answer_join(uint64_t stream, char first, char second)
 /* After a restart nothing is said of each member that answers, but that we are here is said once. */
 START_TEST(a_quiet_join_is_announced_once)
 {
-	struct gaddr first = one_addr('b'), second = one_addr('d');
+	struct addr first = one_addr('b'), second = one_addr('d');
 
 	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &first, .addr_count = 1, .quiet = true });
 	answer_join(o.out->streams[0].id, 'b', 'c');
@@ -231,7 +231,7 @@ END_TEST
 /* All to whom it could tell what it learned know more than it does. */
 START_TEST(a_newcomer_learns_in_silence)
 {
-	struct gaddr addr = one_addr('a');
+	struct addr addr = one_addr('a');
 
 	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &addr, .addr_count = 1 }),
 	    TV_OK);
@@ -248,7 +248,7 @@ END_TEST
 /* Those asked may belong to pools that do not know each other. */
 START_TEST(one_that_joins_two_tells_each_of_the_other)
 {
-	struct gaddr addrs[2] = { one_addr('a'), one_addr('c') };
+	struct addr addrs[2] = { one_addr('a'), one_addr('c') };
 	uint64_t ids[2];
 
 	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = addrs, .addr_count = 2 }),
@@ -265,7 +265,7 @@ END_TEST
 
 START_TEST(join_fails)
 {
-	struct gaddr addr = one_addr(9);
+	struct addr addr = one_addr(9);
 
 	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &addr, .addr_count = 0 }),
 	    TV_EINVAL);
@@ -276,7 +276,7 @@ START_TEST(join_fails)
 	ck_assert_uint_eq(o.out->join_count, 1);
 	ck_assert_uint_eq(o.out->joins[0].contacted, 0);
 	ck_assert_int_eq(o.out->joins[0].error, TV_EUNREACH);
-	ck_assert(gaddr_eq(&o.out->joins[0].error_addr, &addr));
+	ck_assert(addr_eq(&o.out->joins[0].error_addr, &addr));
 	/* A shell that forgets to answer does not keep the join for ever. */
 	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .token = 2, .addrs = &addr,
 		.addr_count = 1 }), TV_OK);

@@ -15,7 +15,7 @@
 static void
 member(struct one *o, const char *name, uint32_t incarnation, uint32_t state)
 {
-	struct gaddr a = one_addr((uint8_t)name[0]);
+	struct addr a = one_addr((uint8_t)name[0]);
 	struct wire_node n = { .name = span_str(name), .addr = span_of(a.ip, 4), .port = 7946,
 		.incarnation = incarnation, .state = state, .meta = span_str("role"), .vsn = span_of(one_vsn, 6) };
 
@@ -28,7 +28,7 @@ serf_script(struct one *o)
 {
 	struct span filter = span_str("\x01\x82\xa4" "Expr\xa1w\xa3Tag\xa4role");
 	struct swim_ask q = { .token = 1, .name = span_str("q"), .filters = &filter, .filter_count = 1, .want_ack = true };
-	struct gaddr from = one_addr('b'), rival = one_addr(99);
+	struct addr from = one_addr('b'), rival = one_addr(99);
 	struct serf_query heard = { .ltime = 7, .id = 1, .addr = span_of(from.ip, 4), .port = from.port,
 		.source_node = span_str("b"), .flags = SERF_QUERY_FLAG_ACK, .relay_factor = 2,
 		.timeout_ns = MONO_S(5).ns, .name = span_str("q") };
@@ -48,7 +48,7 @@ serf_script(struct one *o)
 static bool
 script(struct one *o)
 {
-	struct gaddr to = one_addr(9);
+	struct addr to = one_addr(9);
 
 	o->s = swim_new(&o->opt, o->now);
 	if (o->s == NULL)

@@ -33,7 +33,7 @@ state_of(unsigned count, struct stream_message *m, const char *shown, uint64_t l
 	char name[16];
 
 	for (unsigned i = 1; i <= count; i++) {
-		struct gaddr a = one_addr(i % 200 + 2);
+		struct addr a = one_addr(i % 200 + 2);
 
 		snprintf(name, sizeof(name), "m%u", i);
 		wire_put_node(&b, &(struct wire_node){ .name = span_str(name), .addr = span_of(a.ip, a.len), .port = a.port,
@@ -57,7 +57,7 @@ state_of(unsigned count, struct stream_message *m, const char *shown, uint64_t l
 static void
 join(unsigned count)
 {
-	struct gaddr addr = one_addr(3);
+	struct addr addr = one_addr(3);
 	struct stream_message m;
 	struct buf b = state_of(count, &m, NULL, 0, false);
 
@@ -119,7 +119,7 @@ END_TEST
 
 /* The time of the prune of `a` that the last feed tells directly; 0: none. */
 static uint64_t
-told_prune(const struct gaddr *to)
+told_prune(const struct addr *to)
 {
 	for (size_t i = 0; i < o.out->send_count; i++) {
 		const struct swim_send *send = &o.out->sends[i];
@@ -128,7 +128,7 @@ told_prune(const struct gaddr *to)
 		for (unsigned k = 0; k < send->part_count; k++) {
 			struct span p = send->parts[k];
 
-			if (p.len < 3 || p.p[0] != WIRE_USER || p.p[1] != SERF_LEAVE || !gaddr_eq(&send->to, to))
+			if (p.len < 3 || p.p[0] != WIRE_USER || p.p[1] != SERF_LEAVE || !addr_eq(&send->to, to))
 				continue;
 			if (serf_get_leave(span_of(p.p + 2, p.len - 2), &o.arena, &m) == TV_OK && m.prune &&
 			    span_eqs(m.node, "a"))
@@ -175,12 +175,12 @@ START_TEST(our_join_is_later_than_a_leave_told_by_an_exchange)
 END_TEST
 
 /* Ends our next exchange with an answer that shows `a` with that time. */
-static struct gaddr
+static struct addr
 exchange_showing(const char *shown, uint64_t ltime, bool left)
 {
 	struct stream_message m;
 	struct buf b = state_of(0, &m, shown, ltime, left);
-	struct gaddr to;
+	struct addr to;
 
 	ck_assert(one_wait_for(&o, MONO_S(61), exchanges, NULL));
 	for (size_t i = 0; i < o.out->stream_count; i++) {
@@ -197,7 +197,7 @@ exchange_showing(const char *shown, uint64_t ltime, bool left)
 
 START_TEST(a_missed_prune_is_told_again)
 {
-	struct gaddr to;
+	struct addr to;
 
 	(void)one_alive(&o, "a", 1);
 	(void)one_alive(&o, "b", 1);
@@ -216,7 +216,7 @@ END_TEST
  */
 START_TEST(a_prune_that_was_overtaken_is_said_anew)
 {
-	struct gaddr to;
+	struct addr to;
 
 	(void)one_alive(&o, "a", 1);
 	(void)one_alive(&o, "b", 1);
@@ -241,7 +241,7 @@ END_TEST
 
 START_TEST(who_came_back_after_a_prune_stays)
 {
-	struct gaddr to;
+	struct addr to;
 
 	(void)one_alive(&o, "a", 1);
 	(void)one_alive(&o, "b", 1);

@@ -34,13 +34,13 @@ restart(void)
 
 START_TEST(pings_are_answered)
 {
-	struct gaddr to, from = one_addr(200);
+	struct addr to, from = one_addr(200);
 	struct wire_ack ack;
 
 	ck_assert_int_eq(one_ping(&o, 77, SELF), TV_OK);
 	ck_assert_int_eq(wire_get_ack(one_said(&o, WIRE_ACK, &to), &o.arena, &ack), TV_OK);
 	ck_assert_uint_eq(ack.seq, 77);
-	ck_assert(gaddr_eq(&to, &from));
+	ck_assert(addr_eq(&to, &from));
 	ck_assert_int_eq(one_ping(&o, 78, ""), TV_OK);
 	ck_assert_ptr_nonnull(one_said(&o, WIRE_ACK, NULL).p);
 	ck_assert_int_eq(one_ping(&o, 79, "other"), TV_OK);
@@ -50,14 +50,14 @@ END_TEST
 
 START_TEST(pings_say_where_the_answer_goes)
 {
-	struct gaddr to, want = one_addr(33);
+	struct addr to, want = one_addr(33);
 	struct buf b = BUF_INIT(4096);
 
 	wire_put_ping(&b, &(struct wire_ping){ .seq = 1, .node = span_str(SELF), .source_addr = span_of(want.ip, 4),
 	    .source_port = want.port, .source_node = span_str("c") });
 	ck_assert_int_eq(one_message(&o, WIRE_PING, span_of(b.data + 1, b.len - 1)), TV_OK);
 	ck_assert_ptr_nonnull(one_said(&o, WIRE_ACK, &to).p);
-	ck_assert(gaddr_eq(&to, &want));
+	ck_assert(addr_eq(&to, &want));
 	buf_done(&b);
 }
 END_TEST
@@ -108,7 +108,7 @@ probe_seq(void)
 static void
 ask_relay(uint32_t seq, bool nack)
 {
-	struct gaddr target = one_addr(50);
+	struct addr target = one_addr(50);
 	struct buf b = BUF_INIT(4096);
 
 	wire_put_indirect(&b, &(struct wire_indirect){ .seq = seq, .target = span_of(target.ip, 4), .port = 7946,
@@ -119,7 +119,7 @@ ask_relay(uint32_t seq, bool nack)
 
 START_TEST(probes_for_others)
 {
-	struct gaddr to, target = one_addr(50), asker = one_addr(200);
+	struct addr to, target = one_addr(50), asker = one_addr(200);
 	struct wire_ping ping;
 	struct wire_ack ack;
 	struct wire_nack nack;
@@ -127,18 +127,18 @@ START_TEST(probes_for_others)
 
 	ask_relay(900, true);
 	ck_assert_int_eq(wire_get_ping(one_said(&o, WIRE_PING, &to), &o.arena, &ping), TV_OK);
-	ck_assert(gaddr_eq(&to, &target));
+	ck_assert(addr_eq(&to, &target));
 	ck_assert_uint_ne(ping.seq, 900);
 	ck_assert(span_eqs(ping.node, "t"));
 	ck_assert(one_wait_for(&o, MONO_S(1), says_nack, NULL));
 	ck_assert_int_eq(mono_ms(mono_sub(o.now, began)), 400);	/* before the asker gives up */
 	ck_assert_int_eq(wire_get_nack(one_said(&o, WIRE_NACK, &to), &o.arena, &nack), TV_OK);
 	ck_assert_uint_eq(nack.seq, 900);
-	ck_assert(gaddr_eq(&to, &asker));
+	ck_assert(addr_eq(&to, &asker));
 	(void)one_ack(&o, ping.seq);				/* late, still of use */
 	ck_assert_int_eq(wire_get_ack(one_said(&o, WIRE_ACK, &to), &o.arena, &ack), TV_OK);
 	ck_assert_uint_eq(ack.seq, 900);
-	ck_assert(gaddr_eq(&to, &asker));
+	ck_assert(addr_eq(&to, &asker));
 	(void)one_ack(&o, ping.seq);				/* only once */
 	ck_assert_ptr_null(one_said(&o, WIRE_ACK, NULL).p);
 }

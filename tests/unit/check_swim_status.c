@@ -239,7 +239,7 @@ END_TEST
 static bool
 dials_join(const struct one *one, void *arg)
 {
-	struct gaddr *to = arg;
+	struct addr *to = arg;
 
 	for (size_t i = 0; i < one->out->stream_count; i++) {
 		if (one->out->streams[i].kind == SWIM_STREAM_PUSHPULL) {
@@ -252,12 +252,12 @@ dials_join(const struct one *one, void *arg)
 
 START_TEST(failed_members_are_tried_again)
 {
-	struct gaddr to, want = one_addr('a');
+	struct addr to, want = one_addr('a');
 
 	(void)one_alive(&o, "a", 1);
 	(void)one_dead(&o, "a", 1, "x");
 	ck_assert(one_wait_for(&o, MONO_S(31), dials_join, &to));
-	ck_assert(gaddr_eq(&to, &want));
+	ck_assert(addr_eq(&to, &want));
 	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_FAILED, .stream = o.out->streams[0].id,
 		.error = TV_ETIMEOUT });
 	ck_assert(one_wait_for(&o, MONO_S(31), dials_join, &to));

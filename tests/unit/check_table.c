@@ -13,10 +13,10 @@
 static const uint8_t key[INTERN_KEY_BYTES] = { 1, 2, 3 };
 static const uint8_t vsn[NODE_VSN_BYTES] = { 1, 5, 2, 2, 5, 5 };
 
-static struct gaddr
+static struct addr
 addr_of(unsigned i)
 {
-	return (struct gaddr){ .ip = { 10, 0, (uint8_t)(i >> 8), (uint8_t)i }, .len = 4, .port = 7946 };
+	return (struct addr){ .ip = { 10, 0, (uint8_t)(i >> 8), (uint8_t)i }, .len = 4, .port = 7946 };
 }
 
 static struct span
@@ -31,7 +31,7 @@ name_of(unsigned i)
 static struct node *
 add(struct table *t, unsigned i)
 {
-	struct gaddr a = addr_of(i);
+	struct addr a = addr_of(i);
 	struct node *n;
 
 	ck_assert_int_eq(table_add(t, name_of(i), span_str("tags"), &a, vsn, &n), TV_OK);
@@ -94,7 +94,7 @@ END_TEST
 
 START_TEST(full_table_refuses)
 {
-	struct gaddr a = addr_of(1);
+	struct addr a = addr_of(1);
 	struct table t;
 	struct node *n;
 
@@ -111,7 +111,7 @@ END_TEST
 START_TEST(tables_share_what_is_equal)
 {
 	struct intern *store = intern_new(key);
-	struct gaddr a = addr_of(7), b = addr_of(8);
+	struct addr a = addr_of(7), b = addr_of(8);
 	struct node *n, *m;
 	struct table t, u;
 

@@ -56,7 +56,7 @@ teardown(void)
 static bool
 comes(const char *name, uint32_t incarnation, unsigned last, const char *id)
 {
-	struct gaddr at = one_addr(last);
+	struct addr at = one_addr(last);
 	bool conflict;
 
 	ck_assert_int_eq(one_alive_at(&o, name, incarnation, &at, tags(1, id)), TV_OK);
@@ -65,7 +65,7 @@ comes(const char *name, uint32_t incarnation, unsigned last, const char *id)
 		const struct swim_notice *n = &o.out->notices[i];
 
 		if (n->type == SWIM_NOTICE_CONFLICT || n->type == SWIM_NOTICE_SELF_CONFLICT)
-			ck_assert(span_eqs(n->other, name) && !span_eqs(n->name, name) && gaddr_eq(&n->other_addr, &at));
+			ck_assert(span_eqs(n->other, name) && !span_eqs(n->name, name) && addr_eq(&n->other_addr, &at));
 	}
 	return conflict;
 }
@@ -241,7 +241,7 @@ static void
 says(const struct serf_query *q, const char *voter, const char *name, unsigned last, enum member_status status)
 {
 	struct buf b = BUF_INIT(4096), payload = BUF_INIT(4096);
-	struct gaddr at = one_addr(last);
+	struct addr at = one_addr(last);
 	struct serf_member m = { .name = span_str(name != NULL ? name : ""), .addr = span_of(at.ip, 4), .port = at.port,
 		.status = status };
 
@@ -333,7 +333,7 @@ END_TEST
 /* Who came first hears of the second one by its question. */
 START_TEST(the_owner_hears_of_the_question)
 {
-	struct gaddr rival = one_addr(99);
+	struct addr rival = one_addr(99);
 	struct serf_query q = { .ltime = 1, .id = 1, .addr = span_of(rival.ip, 4), .port = rival.port,
 		.source_node = span_str("mE"), .timeout_ns = MONO_S(1).ns, .name = span_str("_serf_conflict"),
 		.payload = span_str(SELF) };
@@ -344,7 +344,7 @@ START_TEST(the_owner_hears_of_the_question)
 	ck_assert_int_eq(one_serf(&o, &b), TV_OK);
 	ck_assert_uint_eq(o.out->notice_count, 1);
 	ck_assert_int_eq(o.out->notices[0].type, SWIM_NOTICE_SELF_CONFLICT);
-	ck_assert(span_eqs(o.out->notices[0].other, "mE") && gaddr_eq(&o.out->notices[0].other_addr, &rival));
+	ck_assert(span_eqs(o.out->notices[0].other, "mE") && addr_eq(&o.out->notices[0].other_addr, &rival));
 	ck_assert_uint_eq(one_stats(&o).queries_asked, 0);
 }
 END_TEST

@@ -9,10 +9,10 @@
 
 const uint8_t one_vsn[6] = { 1, 5, 2, 2, 5, 5 };
 
-struct gaddr
+struct addr
 one_addr(unsigned last)
 {
-	return (struct gaddr){ .ip = { 10, 0, 0, (uint8_t)last }, .len = 4, .port = 7946 };
+	return (struct addr){ .ip = { 10, 0, 0, (uint8_t)last }, .len = 4, .port = 7946 };
 }
 
 void
@@ -90,7 +90,7 @@ feed_whole(struct one *o, struct buf *b)
 }
 
 enum tv_err
-one_alive_at(struct one *o, const char *name, uint32_t incarnation, const struct gaddr *addr, struct span meta)
+one_alive_at(struct one *o, const char *name, uint32_t incarnation, const struct addr *addr, struct span meta)
 {
 	struct buf b = BUF_INIT(4096);
 
@@ -102,7 +102,7 @@ one_alive_at(struct one *o, const char *name, uint32_t incarnation, const struct
 enum tv_err
 one_alive(struct one *o, const char *name, uint32_t incarnation)
 {
-	struct gaddr a = one_addr((uint8_t)name[strlen(name) - 1]);
+	struct addr a = one_addr((uint8_t)name[strlen(name) - 1]);
 
 	return one_alive_at(o, name, incarnation, &a, SPAN_NONE);
 }
@@ -250,7 +250,7 @@ one_noticed(const struct one *o, enum swim_notice_type type)
 }
 
 struct span
-one_said(const struct one *o, enum wire_type type, struct gaddr *to)
+one_said(const struct one *o, enum wire_type type, struct addr *to)
 {
 	for (size_t i = 0; i < o->out->send_count; i++) {
 		const struct swim_send *send = &o->out->sends[i];
@@ -267,7 +267,7 @@ one_said(const struct one *o, enum wire_type type, struct gaddr *to)
 }
 
 struct span
-one_said_serf(const struct one *o, enum serf_type type, struct gaddr *to)
+one_said_serf(const struct one *o, enum serf_type type, struct addr *to)
 {
 	for (size_t i = 0; i < o->out->send_count; i++) {
 		const struct swim_send *send = &o->out->sends[i];

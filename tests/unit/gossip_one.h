@@ -25,7 +25,7 @@ extern const uint8_t one_vsn[6];	/* what Serf nodes send */
 void one_init(struct one *o);
 void one_start(struct one *o);
 void one_done(struct one *o);
-struct gaddr one_addr(unsigned last);	/* 10.0.0.last:7946 */
+struct addr one_addr(unsigned last);	/* 10.0.0.last:7946 */
 
 enum tv_err one_feed(struct one *o, struct swim_input in);
 enum tv_err one_message(struct one *o, enum wire_type kind, struct span body);
@@ -34,7 +34,7 @@ void one_wait(struct one *o, struct mono span);
 /* Same, but stops as soon as `found` is true of an output. */
 bool one_wait_for(struct one *o, struct mono span, bool (*found)(const struct one *o, void *arg), void *arg);
 
-enum tv_err one_alive_at(struct one *o, const char *name, uint32_t incarnation, const struct gaddr *addr,
+enum tv_err one_alive_at(struct one *o, const char *name, uint32_t incarnation, const struct addr *addr,
     struct span meta);
 /* At 10.0.0.(last letter of the name), without tags. */
 enum tv_err one_alive(struct one *o, const char *name, uint32_t incarnation);
@@ -67,9 +67,9 @@ struct swim_stats one_stats(const struct one *o);
 int one_event(const struct one *o);
 bool one_noticed(const struct one *o, enum swim_notice_type type);
 /* First part of this type in the last output; its body, or SPAN_NONE.  to: where it goes, may be NULL. */
-struct span one_said(const struct one *o, enum wire_type type, struct gaddr *to);
+struct span one_said(const struct one *o, enum wire_type type, struct addr *to);
 /* The same of a Serf message: from its type byte on. */
-struct span one_said_serf(const struct one *o, enum serf_type type, struct gaddr *to);
+struct span one_said_serf(const struct one *o, enum serf_type type, struct addr *to);
 /* How often a Serf message with these bytes went out while gossiping for a second. */
 unsigned one_count_spread(struct one *o, struct span message);
 /* Gossips until quiet, and tells whether a message of this type about `name` was among what went out. */

@@ -20,14 +20,14 @@
 /* -- where answers go --------------------------------------------------------------- */
 
 bool
-answer_addr_same(const struct gaddr *a, const struct gaddr *b)
+answer_addr_same(const struct addr *a, const struct addr *b)
 {
 	return a->port == b->port && wire_addr_same(span_of(a->ip, a->len), span_of(b->ip, b->len));
 }
 
 /* A member at this address: the one of that name, or when no name is given, any. */
 static bool
-is_member_at(const struct swim *s, struct span name, const struct gaddr *a)
+is_member_at(const struct swim *s, struct span name, const struct addr *a)
 {
 	const struct node *n;
 
@@ -41,10 +41,10 @@ is_member_at(const struct swim *s, struct span name, const struct gaddr *a)
 	return false;
 }
 
-struct gaddr
+struct addr
 answer_addr(struct span ip, uint16_t port)
 {
-	struct gaddr a = { .len = (uint8_t)ip.len, .port = port };
+	struct addr a = { .len = (uint8_t)ip.len, .port = port };
 
 	if (ip.len > 0)
 		memcpy(a.ip, ip.p, ip.len);
@@ -129,10 +129,10 @@ answer_send(struct swim *s, const struct heard_query *q, uint32_t flags, struct 
 
 /* Another asks us to send an answer on: only answers, only to members, and not too many. */
 enum tv_err
-answer_on_relay(struct swim *s, const struct gaddr *from, struct span message)
+answer_on_relay(struct swim *s, const struct addr *from, struct span message)
 {
 	struct serf_relay m;
-	struct gaddr to;
+	struct addr to;
 	enum tv_err err;
 
 	if (message.len > SERF_EVENT_BYTES_MAX)

@@ -186,7 +186,7 @@ ask_take(struct swim *s, const struct serf_query_response *m)
 }
 
 enum tv_err
-ask_on_response(struct swim *s, const struct gaddr *from, struct span message)
+ask_on_response(struct swim *s, const struct addr *from, struct span message)
 {
 	struct serf_query_response m;
 	enum tv_err err;

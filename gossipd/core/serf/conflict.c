@@ -38,7 +38,7 @@ begin_vote(struct swim *s, struct span name, enum vote vote)
  * cancel each other.
  */
 void
-conflict_claimed(struct swim *s, struct span name, const struct gaddr *rival, bool copy)
+conflict_claimed(struct swim *s, struct span name, const struct addr *rival, bool copy)
 {
 	struct conflict *c = &s->conflict;
 
@@ -55,7 +55,7 @@ conflict_claimed(struct swim *s, struct span name, const struct gaddr *rival, bo
 
 /* Others do not pass on what a second owner of a name says, so this may be all that the first one hears of it. */
 void
-conflict_heard(struct swim *s, struct span name, const struct gaddr *rival)
+conflict_heard(struct swim *s, struct span name, const struct addr *rival)
 {
 	s->stats.conflicts++;
 	out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SELF_CONFLICT, .name = s->opt.name,
@@ -141,7 +141,7 @@ bool
 conflict_answer(struct swim *s, struct span name, struct buf *b)
 {
 	const struct node *n = table_find(&s->table, name);
-	const struct gaddr *addr;
+	const struct addr *addr;
 	const uint8_t *vsn;
 	struct serf_member m;
 

@@ -136,7 +136,7 @@ take(struct swim *s, const struct serf_user_event *m)
 }
 
 enum tv_err
-event_on_user(struct swim *s, const struct gaddr *from, struct span message)
+event_on_user(struct swim *s, const struct addr *from, struct span message)
 {
 	struct serf_user_event m;
 	enum tv_err err;

@@ -280,7 +280,7 @@ intent_prune_again(struct swim *s, uint64_t hash, struct span name, uint64_t lti
 }
 
 enum tv_err
-intent_on_join(struct swim *s, const struct gaddr *from, struct span message)
+intent_on_join(struct swim *s, const struct addr *from, struct span message)
 {
 	struct span body = span_of(message.p + 1, message.len - 1);
 	struct serf_join m;
@@ -293,7 +293,7 @@ intent_on_join(struct swim *s, const struct gaddr *from, struct span message)
 }
 
 enum tv_err
-intent_on_leave(struct swim *s, const struct gaddr *from, struct span message)
+intent_on_leave(struct swim *s, const struct addr *from, struct span message)
 {
 	struct span body = span_of(message.p + 1, message.len - 1);
 	struct serf_leave m;

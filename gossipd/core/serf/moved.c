@@ -30,7 +30,7 @@ enum verdict { ASKING, MOVED, COPIED, STAYS };
 struct moved {
 	struct moved *next;
 	struct node *node;
-	struct gaddr former, claimed;	/* of our own name: theirs, ours */
+	struct addr former, claimed;	/* of our own name: theirs, ours */
 	enum verdict verdict;
 	struct mono at;			/* the next step; of a verdict: when it is forgotten */
 	unsigned round;
@@ -65,14 +65,14 @@ is_ours(const struct swim *s, const struct moved *c)
 /* -- asking ----------------------------------------------------------------------------- */
 
 static void
-ping(struct swim *s, const struct moved *c, const struct gaddr *to, uint32_t seq)
+ping(struct swim *s, const struct moved *c, const struct addr *to, uint32_t seq)
 {
 	probe_put_ping(s, seq, node_name(c->node));
 	out_send(s, to, buf_span(&s->scratch), false);
 }
 
 static void
-ping_by_stream(struct swim *s, const struct moved *c, const struct gaddr *to, uint32_t seq)
+ping_by_stream(struct swim *s, const struct moved *c, const struct addr *to, uint32_t seq)
 {
 	if (!s->opt.tcp_pings)
 		return;
@@ -168,7 +168,7 @@ static bool
 conclude(struct swim *s, struct moved *c)
 {
 	/* Meanwhile it may have moved by other ways: it left, or was forgotten and found again. */
-	bool valid = is_ours(s, c) ? !leave_begun(s) : gaddr_eq(node_addr(c->node), &c->former);
+	bool valid = is_ours(s, c) ? !leave_begun(s) : addr_eq(node_addr(c->node), &c->former);
 
 	c->verdict = judge(s, c);
 	c->at = mono_add(s->now, KEPT);
@@ -234,7 +234,7 @@ note_claim(struct moved *c, const struct wire_alive *a)
 }
 
 static void
-begin(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr)
+begin(struct swim *s, struct node *n, const struct wire_alive *a, const struct addr *addr)
 {
 	struct moved *c;
 
@@ -254,7 +254,7 @@ begin(struct swim *s, struct node *n, const struct wire_alive *a, const struct g
 }
 
 bool
-moved_claim(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr)
+moved_claim(struct swim *s, struct node *n, const struct wire_alive *a, const struct addr *addr)
 {
 	struct span id = id_of(node_meta(n));
 	struct moved *c = s->moved;
@@ -265,7 +265,7 @@ moved_claim(struct swim *s, struct node *n, const struct wire_alive *a, const st
 		return true;
 	while (c != NULL && c->node != n)
 		c = c->next;
-	if (c != NULL && c->verdict != ASKING && !gaddr_eq(addr, &c->former) && !gaddr_eq(addr, &c->claimed)) {
+	if (c != NULL && c->verdict != ASKING && !addr_eq(addr, &c->former) && !addr_eq(addr, &c->claimed)) {
 		moved_forget(s, n);	/* it was about other addresses */
 		c = NULL;
 	}
@@ -274,7 +274,7 @@ moved_claim(struct swim *s, struct node *n, const struct wire_alive *a, const st
 		return true;
 	}
 	if (c->verdict == ASKING) {
-		if (gaddr_eq(addr, n == s->self ? &c->former : &c->claimed) && a->incarnation >= c->incarnation)
+		if (addr_eq(addr, n == s->self ? &c->former : &c->claimed) && a->incarnation >= c->incarnation)
 			note_claim(c, a);
 		return true;
 	}

@@ -265,7 +265,7 @@ query_take(struct swim *s, const struct serf_query *m, struct span message, bool
 }
 
 enum tv_err
-query_on_query(struct swim *s, const struct gaddr *from, struct span message)
+query_on_query(struct swim *s, const struct addr *from, struct span message)
 {
 	struct serf_query m;
 	enum tv_err err;

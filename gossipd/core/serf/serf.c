@@ -432,7 +432,7 @@ serf_state_merge(struct swim *s, struct span state, bool ignore_old)
 
 /* -- messages ------------------------------------------------------------------------ */
 
-static enum tv_err (*const serf_handlers[])(struct swim *, const struct gaddr *, struct span) = {
+static enum tv_err (*const serf_handlers[])(struct swim *, const struct addr *, struct span) = {
 	[SERF_LEAVE] = intent_on_leave,
 	[SERF_JOIN] = intent_on_join,
 	[SERF_USER_EVENT] = event_on_user,
@@ -442,7 +442,7 @@ static enum tv_err (*const serf_handlers[])(struct swim *, const struct gaddr *,
 };
 
 enum tv_err
-serf_message(struct swim *s, const struct gaddr *from, struct span message)
+serf_message(struct swim *s, const struct addr *from, struct span message)
 {
 	if (message.len < 2 || message.p[0] >= sizeof(serf_handlers) / sizeof(serf_handlers[0]) ||
 	    serf_handlers[message.p[0]] == NULL)

@@ -66,7 +66,7 @@ gossip_pass(struct swim *s, enum swim_queue q, struct span message)
 }
 
 void
-gossip_send(struct swim *s, const struct gaddr *to, struct span message, bool crc)
+gossip_send(struct swim *s, const struct addr *to, struct span message, bool crc)
 {
 	bfill_init(&s->fill, &s->out.arena, room_beside(s, message.len));
 	if (s->scratch.failed || !bfill_add(&s->fill, message)) {

@@ -140,11 +140,11 @@ note_ours(struct swim *s, struct node *n)
  * well, and is news: NULL when there is none.  At the same address it is no other node, but one that was renamed.
  */
 static struct node *
-twin_of(const struct swim *s, const struct node *n, const struct wire_alive *a, const struct gaddr *addr)
+twin_of(const struct swim *s, const struct node *n, const struct wire_alive *a, const struct addr *addr)
 {
 	struct node *twin = twins_find(&s->twins, &s->table, a->node);
 
-	if (twin == NULL || twin == n || !is_living(twin) || gaddr_eq(node_addr(twin), addr))
+	if (twin == NULL || twin == n || !is_living(twin) || addr_eq(node_addr(twin), addr))
 		return NULL;
 	if (!serf_meta_is_ours(a->meta) || !serf_meta_is_ours(node_meta(twin)))
 		return NULL;
@@ -173,20 +173,20 @@ swim_change_meta(struct swim *s, const struct swim_input *in)
 
 /* The address of an alive; false when there is none that one could send to. */
 static bool
-addr_of(const struct swim *s, const struct wire_alive *a, struct gaddr *out)
+addr_of(const struct swim *s, const struct wire_alive *a, struct addr *out)
 {
 	static const uint8_t zero[16];
 
 	if ((a->addr.len != 4 && a->addr.len != 16) || memcmp(a->addr.p, zero, a->addr.len) == 0)
 		return false;
-	*out = (struct gaddr){ .len = (uint8_t)a->addr.len, .port = a->port != 0 ? a->port : s->opt.self.port };
+	*out = (struct addr){ .len = (uint8_t)a->addr.len, .port = a->port != 0 ? a->port : s->opt.self.port };
 	memcpy(out->ip, a->addr.p, a->addr.len);
 	return true;
 }
 
 /* A record for a name that SWIM does not know: fresh, or one that Serf still shows. */
 static struct node *
-enlist(struct swim *s, const struct wire_alive *a, const struct gaddr *addr)
+enlist(struct swim *s, const struct wire_alive *a, const struct addr *addr)
 {
 	const uint8_t *vsn = a->vsn.len >= WIRE_VSN_BYTES ? a->vsn.p : NULL;
 	struct node *n = table_find(&s->table, a->node);
@@ -221,7 +221,7 @@ may_move(const struct swim *s, const struct node *n)
 }
 
 void
-member_conflict(struct swim *s, struct node *n, struct span name, const struct gaddr *claimed, bool copy)
+member_conflict(struct swim *s, struct node *n, struct span name, const struct addr *claimed, bool copy)
 {
 	struct span other = span_eq(name, node_name(n)) ? SPAN_NONE : name;
 
@@ -252,10 +252,10 @@ alive_self(struct swim *s, const struct wire_alive *a)
 
 /* The message won: take over what it says, pass it on, and tell Serf. */
 static void
-alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr)
+alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const struct addr *addr)
 {
 	bool was_gone = n->state == NODE_DEAD || n->state == NODE_LEFT;
-	bool new_meta = !span_eq(a->meta, node_meta(n)), moved = !gaddr_eq(addr, node_addr(n));
+	bool new_meta = !span_eq(a->meta, node_meta(n)), moved = !addr_eq(addr, node_addr(n));
 	const uint8_t *vsn = a->vsn.len >= WIRE_VSN_BYTES ? a->vsn.p : node_vsn(n);
 
 	if (table_set(&s->table, n, a->meta, addr, vsn) != TV_OK) {
@@ -281,7 +281,7 @@ alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const str
 }
 
 void
-swim_take_move(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr)
+swim_take_move(struct swim *s, struct node *n, const struct wire_alive *a, const struct addr *addr)
 {
 	if (!node_listed(&s->table, n))
 		return;		/* forgotten by SWIM meanwhile: it joins anew */
@@ -298,7 +298,7 @@ swim_alive(struct swim *s, const struct wire_alive *a)
 {
 	struct node *n = table_find(&s->table, a->node), *twin;
 	bool listed = n != NULL && node_listed(&s->table, n), moved = false;
-	struct gaddr addr;
+	struct addr addr;
 
 	if (!swim_name_ok(a->node) || !addr_of(s, a, &addr)) {
 		s->stats.bad_message++;
@@ -310,7 +310,7 @@ swim_alive(struct swim *s, const struct wire_alive *a)
 	}
 	if (!plausible(s, a->incarnation, listed ? n->incarnation : 0))
 		return;
-	if (listed && !gaddr_eq(&addr, node_addr(n))) {
+	if (listed && !addr_eq(&addr, node_addr(n))) {
 		if (!may_move(s, n)) {
 			if (!s->serf->moved(s, n, a, &addr))
 				member_conflict(s, n, a->node, &addr, false);
@@ -403,7 +403,7 @@ swim_dead(struct swim *s, const struct wire_accuse *m)
  * gossip has failed to.
  */
 static void
-answer_stale(struct swim *s, const struct wire_accuse *m, const struct gaddr *from)
+answer_stale(struct swim *s, const struct wire_accuse *m, const struct addr *from)
 {
 	if (m->incarnation >= s->incarnation || leave_begun(s) || !span_eq(m->node, s->opt.name))
 		return;
@@ -412,7 +412,7 @@ answer_stale(struct swim *s, const struct wire_accuse *m, const struct gaddr *fr
 }
 
 enum tv_err
-member_on_alive(struct swim *s, const struct gaddr *from, struct span body)
+member_on_alive(struct swim *s, const struct addr *from, struct span body)
 {
 	struct wire_alive m;
 	enum tv_err err = wire_get_alive(body, &s->out.arena, &m);
@@ -424,7 +424,7 @@ member_on_alive(struct swim *s, const struct gaddr *from, struct span body)
 }
 
 enum tv_err
-member_on_suspect(struct swim *s, const struct gaddr *from, struct span body)
+member_on_suspect(struct swim *s, const struct addr *from, struct span body)
 {
 	struct wire_accuse m;
 	enum tv_err err = wire_get_accuse(body, &s->out.arena, &m);
@@ -437,7 +437,7 @@ member_on_suspect(struct swim *s, const struct gaddr *from, struct span body)
 }
 
 enum tv_err
-member_on_dead(struct swim *s, const struct gaddr *from, struct span body)
+member_on_dead(struct swim *s, const struct addr *from, struct span body)
 {
 	struct wire_accuse m;
 	enum tv_err err = wire_get_accuse(body, &s->out.arena, &m);

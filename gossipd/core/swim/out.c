@@ -83,7 +83,7 @@ out_done(struct swim *s)
 }
 
 void
-out_send_parts(struct swim *s, const struct gaddr *to, const struct span *parts, unsigned count, bool crc)
+out_send_parts(struct swim *s, const struct addr *to, const struct span *parts, unsigned count, bool crc)
 {
 	struct span *copy = arena_array(&s->out.arena, count, sizeof(*copy));
 	struct swim_send *send;
@@ -101,7 +101,7 @@ out_send_parts(struct swim *s, const struct gaddr *to, const struct span *parts,
 }
 
 void
-out_send(struct swim *s, const struct gaddr *to, struct span message, bool crc)
+out_send(struct swim *s, const struct addr *to, struct span message, bool crc)
 {
 	struct span copy = arena_copy(&s->out.arena, message);
 
@@ -112,7 +112,7 @@ out_send(struct swim *s, const struct gaddr *to, struct span message, bool crc)
 }
 
 void
-out_stream(struct swim *s, uint64_t id, enum swim_stream_kind kind, const struct gaddr *to, struct mono deadline,
+out_stream(struct swim *s, uint64_t id, enum swim_stream_kind kind, const struct addr *to, struct mono deadline,
     struct span message)
 {
 	struct swim_stream *st = out_item(s, &s->out.streams, s->out.view.stream_count, &s->out.stream_cap,

@@ -118,7 +118,7 @@ probe_end(struct swim *s)
 }
 
 void
-probe_ask(struct swim *s, const struct node *helper, const struct gaddr *target, struct span name, uint32_t seq,
+probe_ask(struct swim *s, const struct node *helper, const struct addr *target, struct span name, uint32_t seq,
     bool nack)
 {
 	struct wire_indirect m = { .seq = seq, .target = span_of(target->ip, target->len), .port = target->port,
@@ -221,10 +221,10 @@ probe_stream_end(struct swim *s, uint64_t stream, bool answered)
 }
 
 /* Where the answer to a ping goes: what it says, or where it came from. */
-static struct gaddr
-asker_of(struct span addr, uint16_t port, const struct gaddr *from)
+static struct addr
+asker_of(struct span addr, uint16_t port, const struct addr *from)
 {
-	struct gaddr to = { .len = (uint8_t)addr.len, .port = port };
+	struct addr to = { .len = (uint8_t)addr.len, .port = port };
 
 	if ((addr.len != 4 && addr.len != 16) || port == 0)
 		return *from;
@@ -233,18 +233,18 @@ asker_of(struct span addr, uint16_t port, const struct gaddr *from)
 }
 
 enum tv_err
-probe_on_ping(struct swim *s, const struct gaddr *from, struct span body)
+probe_on_ping(struct swim *s, const struct addr *from, struct span body)
 {
 	struct wire_ping m;
 	enum tv_err err = wire_get_ping(body, &s->out.arena, &m);
 	struct wire_ack ack;
-	struct gaddr to;
+	struct addr to;
 
 	if (err != TV_OK || (m.node.len > 0 && !span_eq(m.node, s->opt.name)))
 		return err;
 	ack = (struct wire_ack){ .seq = m.seq, .payload = place_payload(s) };
 	to = asker_of(m.source_addr, m.source_port, from);
-	if (gaddr_eq(&to, &s->opt.self))
+	if (addr_eq(&to, &s->opt.self))
 		s->serf->echoed(s, m.seq);
 	buf_reset(&s->scratch);
 	wire_put_ack(&s->scratch, &ack);
@@ -271,12 +271,12 @@ probe_on_stream_ping(struct swim *s, struct span body)
  * timeout after it asked us: hence 0.8 of it.  A later ack is still passed on.
  */
 enum tv_err
-probe_on_indirect(struct swim *s, const struct gaddr *from, struct span body)
+probe_on_indirect(struct swim *s, const struct addr *from, struct span body)
 {
 	struct mono timeout = s->opt.timing.probe_timeout;
 	struct wire_indirect m;
 	enum tv_err err = wire_get_indirect(body, &s->out.arena, &m);
-	struct gaddr to;
+	struct addr to;
 	struct relay *r;
 
 	if (err != TV_OK)
@@ -287,7 +287,7 @@ probe_on_indirect(struct swim *s, const struct gaddr *from, struct span body)
 		s->stats.over_relays++;
 		return TV_OK;
 	}
-	to = (struct gaddr){ .len = (uint8_t)m.target.len, .port = m.port != 0 ? m.port : s->opt.self.port };
+	to = (struct addr){ .len = (uint8_t)m.target.len, .port = m.port != 0 ? m.port : s->opt.self.port };
 	memcpy(to.ip, m.target.p, m.target.len);
 	*r = (struct relay){ .next = s->relays, .seq = ++s->seq, .asker_seq = m.seq,
 		.asker = asker_of(m.source_addr, m.source_port, from), .nack_at = MONO_NEVER,
@@ -359,7 +359,7 @@ relay_ack(struct swim *s, uint32_t seq)
 }
 
 enum tv_err
-probe_on_ack(struct swim *s, const struct gaddr *from, struct span body)
+probe_on_ack(struct swim *s, const struct addr *from, struct span body)
 {
 	struct wire_ack m;
 	enum tv_err err = wire_get_ack(body, &s->out.arena, &m);
@@ -380,7 +380,7 @@ probe_on_ack(struct swim *s, const struct gaddr *from, struct span body)
 }
 
 enum tv_err
-probe_on_nack(struct swim *s, const struct gaddr *from, struct span body)
+probe_on_nack(struct swim *s, const struct addr *from, struct span body)
 {
 	struct wire_nack m;
 	enum tv_err err = wire_get_nack(body, &s->out.arena, &m);

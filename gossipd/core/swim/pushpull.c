@@ -15,7 +15,7 @@
 #define STATE_BYTES_MAX (20u << 20)	/* of a message; what peers accept */
 
 uint64_t
-exchange_start(struct swim *s, enum swim_stream_kind kind, const struct gaddr *to, struct mono deadline,
+exchange_start(struct swim *s, enum swim_stream_kind kind, const struct addr *to, struct mono deadline,
     struct span message)
 {
 	struct exchange *x;
@@ -45,7 +45,7 @@ told(const struct node *n)
 static void
 put_node(struct buf *b, const struct node *n)
 {
-	const struct gaddr *addr = node_addr(n);
+	const struct addr *addr = node_addr(n);
 	struct wire_node m = { .name = node_name(n), .addr = span_of(addr->ip, addr->len), .port = addr->port,
 		.meta = node_meta(n), .incarnation = n->incarnation, .state = n->state,
 		.vsn = span_of(node_vsn(n), WIRE_VSN_BYTES) };
@@ -78,7 +78,7 @@ own_state(struct swim *s, bool joining)
 }
 
 enum tv_err
-pushpull_start(struct swim *s, const struct gaddr *to, bool joining, uint64_t join)
+pushpull_start(struct swim *s, const struct addr *to, bool joining, uint64_t join)
 {
 	struct buf b = own_state(s, joining);
 	uint64_t id = exchange_start(s, SWIM_STREAM_PUSHPULL, to, mono_add(s->now, s->opt.timing.stream_timeout),
@@ -237,7 +237,7 @@ merge_node(struct swim *s, const struct wire_node *n)
 }
 
 static enum tv_err
-merge(struct swim *s, const struct gaddr *from, const struct stream_message *m, bool ignore_old)
+merge(struct swim *s, const struct addr *from, const struct stream_message *m, bool ignore_old)
 {
 	struct wire_node_iter it = wire_nodes(m->nodes, m->header.nodes);
 	struct wire_node n;
@@ -268,10 +268,10 @@ merge(struct swim *s, const struct gaddr *from, const struct stream_message *m, 
 
 /* A member that is alive lives there: what it tells us of is our own past too. */
 static bool
-is_fellow(const struct swim *s, const struct gaddr *addr)
+is_fellow(const struct swim *s, const struct addr *addr)
 {
 	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (s->table.all[i]->state == NODE_ALIVE && gaddr_eq(node_addr(s->table.all[i]), addr))
+		if (s->table.all[i]->state == NODE_ALIVE && addr_eq(node_addr(s->table.all[i]), addr))
 			return true;
 	return false;
 }
@@ -356,7 +356,7 @@ join_finish(struct swim *s, struct join_run *j)
 }
 
 static void
-join_note(struct swim *s, uint64_t id, const struct gaddr *to, enum tv_err err)
+join_note(struct swim *s, uint64_t id, const struct addr *to, enum tv_err err)
 {
 	struct join_run *j = s->joins;
 
@@ -463,11 +463,11 @@ pushpull_join(struct swim *s, const struct swim_input *in)
 		.pending = 1, .quiet = in->quiet };
 	s->joins = j;
 	for (unsigned i = 0; i < in->addr_count; i++) {
-		struct gaddr to = in->addrs[i];
+		struct addr to = in->addrs[i];
 
 		if (to.port == 0)
 			to.port = s->opt.self.port;
-		if (gaddr_eq(&to, &s->opt.self)) {
+		if (addr_eq(&to, &s->opt.self)) {
 			j->contacted++;
 		} else if (pushpull_start(s, &to, true, j->id) == TV_OK) {
 			s->exchanges->ignore_old = !in->replay && !is_fellow(s, &to);

@@ -52,7 +52,7 @@ table_hash(const struct table *t, struct span name)
 
 /* NULL without memory. */
 static const struct ident *
-ident_get(const struct table *t, struct span name, struct span meta, const struct gaddr *addr, const uint8_t *vsn)
+ident_get(const struct table *t, struct span name, struct span meta, const struct addr *addr, const uint8_t *vsn)
 {
 	_Alignas(struct ident) uint8_t head[sizeof(struct ident) + NODE_NAME_BYTES_MAX];
 	struct ident *id = (struct ident *)head;
@@ -72,12 +72,12 @@ ident_get(const struct table *t, struct span name, struct span meta, const struc
 }
 
 enum tv_err
-table_set(struct table *t, struct node *n, struct span meta, const struct gaddr *addr,
+table_set(struct table *t, struct node *n, struct span meta, const struct addr *addr,
     const uint8_t vsn[NODE_VSN_BYTES])
 {
 	const struct ident *old = n->ident, *fresh;
 
-	if (span_eq(node_meta(n), meta) && gaddr_eq(&old->addr, addr) && memcmp(old->vsn, vsn, NODE_VSN_BYTES) == 0)
+	if (span_eq(node_meta(n), meta) && addr_eq(&old->addr, addr) && memcmp(old->vsn, vsn, NODE_VSN_BYTES) == 0)
 		return TV_OK;
 	fresh = ident_get(t, node_name(n), meta, addr, vsn);
 	if (fresh == NULL)
@@ -216,7 +216,7 @@ grow_list(struct table *t)
 }
 
 enum tv_err
-table_add(struct table *t, struct span name, struct span meta, const struct gaddr *addr, const uint8_t *vsn,
+table_add(struct table *t, struct span name, struct span meta, const struct addr *addr, const uint8_t *vsn,
     struct node **out)
 {
 	struct node *n;

@@ -17,25 +17,13 @@
 
 #include "common/base/mono.h"
 #include "common/base/rng.h"
+#include "common/base/addr.h"
 #include "common/record/member.h"
 #include "gossipd/core/swim/intern.h"
 
 #define NODE_NAME_BYTES_MAX MEMBER_NAME_BYTES_MAX
 #define NODE_META_BYTES_MAX 512
 #define NODE_VSN_BYTES 6
-
-/* Where a member's gossip port is.  Bytes are kept in the form in which they came: peers compare bytes. */
-struct gaddr {
-	uint8_t ip[16];		/* network order; IPv4 in the first 4, or mapped into 16 */
-	uint8_t len;		/* 4 or 16; 0: none */
-	uint16_t port;
-};
-
-static inline bool
-gaddr_eq(const struct gaddr *a, const struct gaddr *b)
-{
-	return a->len == b->len && a->port == b->port && memcmp(a->ip, b->ip, a->len) == 0;
-}
 
 /* The wire's numbers of section "push/pull node". */
 enum node_state { NODE_ALIVE = 0, NODE_SUSPECT = 1, NODE_DEAD = 2, NODE_LEFT = 3, NODE_STATES };
@@ -47,7 +35,7 @@ struct suspicion;
 /* What a member says of itself.  Interned: equal ones are one. */
 struct ident {
 	uint64_t hash;			/* of the name, under the store's key */
-	struct gaddr addr;
+	struct addr addr;
 	uint8_t vsn[NODE_VSN_BYTES];	/* PMin PMax PCur DMin DMax DCur; all 0: unknown */
 	uint16_t meta_len;		/* encoded tags */
 	uint8_t name_len;
@@ -84,7 +72,7 @@ node_meta(const struct node *n)
 	return span_of(n->ident->bytes + n->ident->name_len, n->ident->meta_len);
 }
 
-static inline const struct gaddr *
+static inline const struct addr *
 node_addr(const struct node *n)
 {
 	return &n->ident->addr;
@@ -126,7 +114,7 @@ uint64_t table_hash(const struct table *t, struct span name);
  * A fresh record, not in the probe order.  The name must be new and 1..255 bytes; vsn NULL: unknown.  TV_ELIMIT when
  * full, TV_ENOMEM.
  */
-enum tv_err table_add(struct table *t, struct span name, struct span meta, const struct gaddr *addr,
+enum tv_err table_add(struct table *t, struct span name, struct span meta, const struct addr *addr,
     const uint8_t *vsn, struct node **out);
 /* Puts it at a random place of the probe order. */
 void table_list(struct table *t, struct node *n, struct rng *rng);
@@ -136,7 +124,7 @@ void table_unlist(struct table *t, struct node *n);
 void table_remove(struct table *t, struct node *n);
 void table_shuffle(struct table *t, struct rng *rng);
 /* What it says of itself from now on.  TV_ENOMEM leaves the old.  Spans of the old one may die. */
-enum tv_err table_set(struct table *t, struct node *n, struct span meta, const struct gaddr *addr,
+enum tv_err table_set(struct table *t, struct node *n, struct span meta, const struct addr *addr,
     const uint8_t vsn[NODE_VSN_BYTES]);
 
 /* Steps from which a state may be reached.  A step outside this table is our own mistake. */

@@ -1,4 +1,5 @@
 /* Memberlist messages. */
+#include "common/base/addr.h"
 #include "gossipd/core/wire/fields.h"
 #include "gossipd/core/wire/wire.h"
 
@@ -322,21 +323,12 @@ wire_addr_ok(struct span addr)
 	return addr.len == 0 || addr.len == 4 || addr.len == 16;
 }
 
-/* The four bytes of an IPv4 address in either form, else the address itself. */
-static struct span
-short_form(struct span addr)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (addr.len == 16 && memcmp(addr.p, mapped, sizeof(mapped)) == 0)
-		return span_of(addr.p + 12, 4);
-	return addr;
-}
-
 bool
 wire_addr_same(struct span x, struct span y)
 {
-	return span_eq(short_form(x), short_form(y));
+	struct addr a = addr_unmapped(addr_of_bytes(x.p, x.len)), b = addr_unmapped(addr_of_bytes(y.p, y.len));
+
+	return wire_addr_ok(x) && wire_addr_ok(y) && addr_eq(&a, &b);
 }
 
 void

@@ -10,12 +10,12 @@
  * It goes when the state is replaced, and when more has changed since the last question than it holds.  Where it would be too large all
  * records are looked through for each question, as they are for an index.
  */
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/addr.h"
 #include "common/record/mpack.h"
 #include "raftd/fsm/catalog/address_index.h"
 #include "raftd/fsm/fsm_int.h"
@@ -84,15 +84,12 @@ addresses_of(const struct fsm *f)
 static bool
 address_bytes(struct span text, uint8_t bytes[ADDRESS_BYTES])
 {
-	char copy[INET6_ADDRSTRLEN];
+	struct addr a;
+	bool known = addr_parse_span(text, 0, &a);
 
-	memset(bytes, 0, ADDRESS_BYTES);
-	if (!span_copy(text, copy, sizeof(copy)))
-		return false;
-	if (strchr(copy, ':') != NULL)
-		return inet_pton(AF_INET6, copy, bytes) == 1;
-	bytes[10] = bytes[11] = 0xff;
-	return inet_pton(AF_INET, copy, bytes + 12) == 1;
+	a = addr_mapped(a);
+	memcpy(bytes, a.ip, ADDRESS_BYTES);
+	return known;
 }
 
 /* A table whose records have an address and a name, and where in them these are. */
