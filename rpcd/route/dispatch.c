@@ -72,8 +72,8 @@ dispatch_reign_give_up(struct route *r, uint32_t before, bool sent_too)
 {
 	struct upstream *next;
 
-	for (struct upstream *u = r->upstreams; u != NULL; u = next) {
-		next = u->next;
+	for (struct upstream *u = LIST_FIRST(&r->others); u != NULL; u = next) {
+		next = LIST_NEXT(u, list);
 		if (u->state == UPSTREAM_LINK && u->reign != 0 && u->reign < before &&
 		    (sent_too || !link_client_sent(u->link)))
 			reign_is_over(u);
@@ -177,7 +177,7 @@ upstream_timeout(const struct upstream *u)
 {
 	struct mono t = u->route->conf.answer_timeout;
 
-	if (u->index > 0)
+	if (u->blocks)
 		t = mono_add(t, MONO_MS(u->wait_ms + u->wait_ms / 16));
 	return t;
 }
@@ -187,7 +187,7 @@ static void
 upstream_left(struct upstream *u, enum upstream_state how)
 {
 	u->state = how;
-	if (u->index > 0)
+	if (u->blocks)
 		u->left_at = clock_mono();
 }
 
@@ -203,7 +203,7 @@ go_local(struct upstream *u)
 		upstream_hold(u, err == TV_ELIMIT ? TV_EAGAIN : TV_ENOLEADER);
 		return;
 	}
-	if (u->index == 0)
+	if (!u->blocks)
 		raftd_client_expect(r->conf.raft);
 	upstream_left(u, UPSTREAM_LOCAL);
 	r->stats.local++;
@@ -238,7 +238,7 @@ go_link(struct upstream *u, uint16_t type, const char *ip, uint16_t port, uint32
 		return;
 	}
 	u->reign = reign;
-	if (u->index == 0)
+	if (!u->blocks)
 		link_client_expect(u->link);
 	upstream_left(u, UPSTREAM_LINK);
 	r->stats.forwarded++;

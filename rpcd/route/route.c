@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "common/net/source.h"
 #include "rpcd/route/route_int.h"
 
 #define HOLD_TICK_S 0.05
@@ -9,14 +10,14 @@
 #define TRIM_ARENA_MAX (64u << 20)	/* while it is read */
 
 static struct upstream *
-find_joinable(struct route *r, enum route_origin origin, struct span body)
+find_joinable(struct route *r, enum route_origin origin, struct span body, uint64_t hash)
 {
 	struct upstream *u;
 
-	for (u = *upstream_bucket(r, body); u != NULL; u = u->chain)
+	MAP_FOREACH_HASH(u, &r->joinable, hash, flight.node)
 		if (u->origin == origin && span_eq(span_of(u->body, u->body_len), body))
-			return u;
-	return NULL;
+			break;
+	return u;
 }
 
 static struct route_call *
@@ -26,8 +27,8 @@ call_add(struct upstream *u, route_done *done, void *ctx)
 
 	if (c == NULL)
 		return NULL;
-	*c = (struct route_call){ u, u->calls, done, ctx };
-	u->calls = c;
+	*c = (struct route_call){ .done = done, .ctx = ctx };
+	join_wait(&u->flight, &c->waiter);
 	u->route->stats.started++;
 	u->route->stats.under_way++;
 	return c;
@@ -37,6 +38,7 @@ static struct route_call *
 start(struct route *r, enum route_origin origin, const struct op *op, const struct op_request *q, struct span body,
     route_done *done, void *ctx, enum tv_err *err)
 {
+	uint64_t hash = q->index > 0 ? keyed_hash(body.p, body.len) : 0;
 	struct upstream *u;
 	struct route_call *c;
 
@@ -46,7 +48,7 @@ start(struct route *r, enum route_origin origin, const struct op *op, const stru
 		return NULL;
 	}
 	*err = TV_ENOMEM;
-	if (q->index > 0 && (u = find_joinable(r, origin, body)) != NULL) {
+	if (q->index > 0 && (u = find_joinable(r, origin, body, hash)) != NULL) {
 		r->stats.joined++;
 		return call_add(u, done, ctx);
 	}
@@ -58,23 +60,17 @@ start(struct route *r, enum route_origin origin, const struct op *op, const stru
 	u = upstream_new(r, origin, body, q->index > 0);
 	if (u == NULL)
 		return NULL;
+	if (q->index > 0)
+		join_open(&r->joinable, &u->flight, hash);
 	c = call_add(u, done, ctx);
 	if (c == NULL) {
 		upstream_free(u);
 		return NULL;
 	}
 	u->op = op;
-	u->index = q->index;
 	u->wait_ms = q->wait_ms;
-	if (q->index > 0) {
-		struct upstream **at = upstream_bucket(r, body);
-
-		u->chain = *at;
-		*at = u;
-		u->joinable = true;
-	} else {
+	if (q->index == 0)
 		u->hold_until = mono_add(clock_mono(), r->conf.hold_timeout);
-	}
 	*err = TV_OK;
 	dispatch_try(u);
 	return c;
@@ -142,15 +138,12 @@ route_start(struct route *r, const struct op_request *q, route_done *done, void 
 void
 route_cancel(struct route_call *c)
 {
-	struct upstream *u = c->upstream;
-	struct route_call **at = &u->calls;
+	struct upstream *u = JOIN_ENTRY(c->waiter.flight, struct upstream, flight);
+	bool was_last = join_leave(&c->waiter) != NULL;
 
-	while (*at != c)
-		at = &(*at)->next;
-	*at = c->next;
-	upstream_call_free(c);
+	upstream_call_free(u, c);
 	u->route->stats.under_way--;
-	if (u->calls != NULL || u->state == UPSTREAM_ENDING)
+	if (!was_last)
 		return;
 	dispatch_recall(u);
 	upstream_free(u);
@@ -165,9 +158,13 @@ route_reply_number(const struct route *r)
 bool
 route_settled(const struct route *r)
 {
-	for (const struct upstream *u = r->upstreams; u != NULL; u = u->next)
-		if (u->index == 0)
-			return false;
+	const struct upstream_list *lists[] = { &r->held, &r->doomed, &r->others };
+	const struct upstream *u;
+
+	for (unsigned i = 0; i < 3; i++)
+		LIST_FOREACH(u, lists[i], list)
+			if (!u->blocks)
+				return false;
 	return true;
 }
 
@@ -182,7 +179,7 @@ route_wake(struct route *r)
 {
 	if (dispatch_reign_note(r))
 		dispatch_reign_give_up(r, r->reign, false);
-	if (r->held.head != NULL)
+	if (!LIST_EMPTY(&r->held))
 		upstream_retry_held(r);
 }
 
@@ -199,11 +196,6 @@ route_new(const struct route_conf *conf)
 
 	if (r == NULL)
 		return NULL;
-	r->buckets = calloc(UPSTREAM_BUCKETS, sizeof(*r->buckets));
-	if (r->buckets == NULL) {
-		free(r);
-		return NULL;
-	}
 	r->conf = *conf;
 	rng_seed(&r->rng, conf->seed);
 	ev_init(&r->doom_timer, upstream_doom_cb);
@@ -217,21 +209,22 @@ route_new(const struct route_conf *conf)
 void
 route_free(struct route *r)
 {
+	struct upstream *u;
+
 	if (r == NULL)
 		return;
 	ev_timer_stop(r->conf.loop, &r->hold_timer);
 	ev_timer_stop(r->conf.loop, &r->reign_timer);
-	while (r->upstreams != NULL) {
-		dispatch_recall(r->upstreams);
-		upstream_fail(r->upstreams, TV_ECLOSED);
+	while ((u = LIST_FIRST(&r->held)) != NULL || (u = LIST_FIRST(&r->doomed)) != NULL ||
+	    (u = LIST_FIRST(&r->others)) != NULL) {
+		dispatch_recall(u);
+		upstream_fail(u, TV_ECLOSED);
 	}
 	ev_timer_stop(r->conf.loop, &r->doom_timer);
-	while (r->spares != NULL) {
-		struct upstream *u = r->spares;
-
-		r->spares = u->next;
+	while ((u = LIST_FIRST(&r->spares)) != NULL) {
+		LIST_REMOVE(u, list);
 		free(u);
 	}
-	free(r->buckets);
+	map_done(&r->joinable);
 	free(r);
 }

@@ -12,9 +12,9 @@
 #ifndef TV_RPCD_ROUTE_ROUTE_INT_H
 #define TV_RPCD_ROUTE_ROUTE_INT_H
 
+#include "common/base/join.h"
 #include "rpcd/route/route.h"
 
-#define UPSTREAM_BUCKETS 4096
 #define PREFERRED_SLOTS 64
 
 enum upstream_state {
@@ -22,8 +22,7 @@ enum upstream_state {
 };
 
 struct route_call {
-	struct upstream *upstream;
-	struct route_call *next;
+	struct join_waiter waiter;		/* of its upstream */
 	route_done *done;
 	void *ctx;
 };
@@ -35,47 +34,42 @@ struct tried {
 
 struct upstream {
 	struct route *route;
-	struct upstream *prev, *next;		/* all upstreams */
-	struct upstream *chain;			/* hash bucket, while joinable */
-	struct upstream *queue_prev, *queue_next;	/* held or doomed */
-	struct route_call *calls;
+	LIST_ENTRY(upstream) list;		/* one of the router's, by its state */
+	struct join_flight flight;		/* open: a blocking query, by its body; its calls wait */
 	struct route_call first;		/* most upstreams have one only; done NULL: not in use */
-	enum upstream_state state;
-	enum route_origin origin;
+	enum upstream_state state : 8;
+	enum route_origin origin : 8;
+	enum tv_err doom : 16;			/* UPSTREAM_DOOMED */
+	bool blocks;				/* a blocking query; what else it asks is read from the body */
+	bool reusable;				/* has room for UPSTREAM_SHORT bytes */
+	bool refused;				/* somebody answered, but could not serve it */
+	uint8_t tried_count;
 	union {
 		uint64_t local_id;		/* UPSTREAM_LOCAL */
 		struct link_call *link;		/* UPSTREAM_LINK */
 		void *started;			/* UPSTREAM_PROVIDED */
 	};
 	const struct op *op;
-	uint64_t index, wait_ms;		/* of the question; more is read from the body when it is needed */
+	uint64_t wait_ms;			/* of the question */
 	struct mono hold_until;			/* 0: a blocking query that was not held yet */
 	struct mono left_at;			/* a blocking query went upstream; 0: not since it was held */
 	uint32_t reign;				/* UPSTREAM_LINK: of the leader that was asked; 0: not as the leader */
-	bool joinable;
-	bool reusable;				/* has room for UPSTREAM_SHORT bytes */
-	bool refused;				/* somebody answered, but could not serve it */
-	enum tv_err doom;			/* UPSTREAM_DOOMED */
-	uint8_t tried_count;
+	uint32_t body_len;
 	struct tried *tried;			/* tried_count, UPSTREAM_TRIED_MAX at most; owned */
-	size_t body_len;
 	uint8_t body[];
 };
 
-struct upstream_queue {
-	struct upstream *head;
-};
+LIST_HEAD(upstream_list, upstream);
 
 struct route {
 	struct route_conf conf;
 	struct route_provider providers[OP_SERVER + 1];	/* by kind */
 	struct rng rng;
 	struct tried preferred[PREFERRED_SLOTS];	/* linked servers that were chosen last, by datacenter */
-	struct upstream *upstreams;
-	struct upstream *spares;			/* by next */
+	/* Those that wait for a leader or a server; that end in a moment; all others; memory that is used again. */
+	struct upstream_list held, doomed, others, spares;
 	unsigned spare_count;
-	struct upstream_queue held, doomed;
-	struct upstream **buckets;		/* joinable upstreams by body */
+	struct map joinable;			/* upstreams that are open */
 	ev_timer hold_timer, doom_timer;
 	char leader[37];			/* node id of the newest one that our raftd told of */
 	uint32_t reign, over;			/* how many; those before `over` have had their time when it fires */
@@ -88,8 +82,6 @@ struct route {
 /* -- upstream.c -- */
 /* Spans into its body, which could be read when it began.  Thousands of upstreams wait: they do not all keep this. */
 struct op_request upstream_question(const struct upstream *u);
-/* Where an upstream with this body stands while others may join it. */
-struct upstream **upstream_bucket(struct route *r, struct span body);
 /*
  * Of this body, without a call yet, among the router's upstreams.  waits: it is a blocking query.  Ended by
  * upstream_end() and its kin, or freed by upstream_free().  NULL: no memory.
@@ -97,8 +89,8 @@ struct upstream **upstream_bucket(struct route *r, struct span body);
 struct upstream *upstream_new(struct route *r, enum route_origin origin, struct span body, bool waits);
 /* Out of all lists; its calls are not told. */
 void upstream_free(struct upstream *u);
-/* This call alone; it must be off its upstream's list. */
-void upstream_call_free(struct route_call *c);
+/* This call of u alone, which waits no more. */
+void upstream_call_free(struct upstream *u, struct route_call *c);
 /* Answers every call and frees the upstream. */
 void upstream_end(struct upstream *u, const struct op_reply *reply);
 /* The same, with the sentence for this error. */

@@ -19,48 +19,12 @@ upstream_question(const struct upstream *u)
 	return q;
 }
 
-/* -- lists -- */
-
 static void
-queue_add(struct upstream_queue *q, struct upstream *u)
+move_to(struct upstream_list *to, struct upstream *u, enum upstream_state state)
 {
-	u->queue_prev = NULL;
-	u->queue_next = q->head;
-	if (q->head != NULL)
-		q->head->queue_prev = u;
-	q->head = u;
-}
-
-static void
-queue_remove(struct upstream_queue *q, struct upstream *u)
-{
-	if (u->queue_prev != NULL)
-		u->queue_prev->queue_next = u->queue_next;
-	else
-		q->head = u->queue_next;
-	if (u->queue_next != NULL)
-		u->queue_next->queue_prev = u->queue_prev;
-	u->queue_prev = u->queue_next = NULL;
-}
-
-struct upstream **
-upstream_bucket(struct route *r, struct span body)
-{
-	return &r->buckets[keyed_hash(body.p, body.len) % UPSTREAM_BUCKETS];
-}
-
-static void
-unchain(struct upstream *u)
-{
-	struct upstream **at;
-
-	if (!u->joinable)
-		return;
-	at = upstream_bucket(u->route, span_of(u->body, u->body_len));
-	while (*at != u)
-		at = &(*at)->chain;
-	*at = u->chain;
-	u->joinable = false;
+	LIST_REMOVE(u, list);
+	LIST_INSERT_HEAD(to, u, list);
+	u->state = state;
 }
 
 /* -- memory -- */
@@ -73,10 +37,10 @@ static struct upstream *
 upstream_alloc(struct route *r, size_t body_len, bool waits)
 {
 	bool reusable = !waits && body_len <= UPSTREAM_SHORT;
-	struct upstream *u = reusable ? r->spares : NULL;
+	struct upstream *u = reusable ? LIST_FIRST(&r->spares) : NULL;
 
 	if (u != NULL) {
-		r->spares = u->next;
+		LIST_REMOVE(u, list);
 		r->spare_count--;
 		memset(u, 0, sizeof(*u));
 	} else {
@@ -96,13 +60,11 @@ upstream_new(struct route *r, enum route_origin origin, struct span body, bool w
 		return NULL;
 	u->route = r;
 	u->origin = origin;
-	u->body_len = body.len;
+	u->blocks = waits;
+	u->body_len = (uint32_t)body.len;
 	r->stats.bytes += body.len;
 	memcpy(u->body, body.p, body.len);
-	u->next = r->upstreams;
-	if (u->next != NULL)
-		u->next->prev = u;
-	r->upstreams = u;
+	LIST_INSERT_HEAD(&r->others, u, list);
 	return u;
 }
 
@@ -111,17 +73,8 @@ upstream_free(struct upstream *u)
 {
 	struct route *r = u->route;
 
-	unchain(u);
-	if (u->state == UPSTREAM_HELD)
-		queue_remove(&r->held, u);
-	else if (u->state == UPSTREAM_DOOMED)
-		queue_remove(&r->doomed, u);
-	if (u->prev != NULL)
-		u->prev->next = u->next;
-	else
-		r->upstreams = u->next;
-	if (u->next != NULL)
-		u->next->prev = u->prev;
+	join_close(&r->joinable, &u->flight);
+	LIST_REMOVE(u, list);
 	free(u->tried);
 	r->stats.bytes -= u->body_len;
 	explicit_bzero(u->body, u->body_len);	/* a token, a key */
@@ -129,17 +82,16 @@ upstream_free(struct upstream *u)
 		free(u);
 		return;
 	}
-	u->next = r->spares;
-	r->spares = u;
+	LIST_INSERT_HEAD(&r->spares, u, list);
 	r->spare_count++;
 }
 
 /* -- endings -- */
 
 void
-upstream_call_free(struct route_call *c)
+upstream_call_free(struct upstream *u, struct route_call *c)
 {
-	if (c == &c->upstream->first)
+	if (c == &u->first)
 		c->done = NULL;
 	else
 		free(c);
@@ -152,22 +104,19 @@ upstream_end(struct upstream *u, const struct op_reply *reply)
 	struct route_call *c;
 
 	/* A new call that a callback starts must not join what has ended, nor may a cancelled one free it. */
-	unchain(u);
-	if (u->state == UPSTREAM_HELD || u->state == UPSTREAM_DOOMED)
-		queue_remove(u->state == UPSTREAM_HELD ? &r->held : &r->doomed, u);
-	u->state = UPSTREAM_ENDING;
+	join_end(&r->joinable, &u->flight);
+	move_to(&r->others, u, UPSTREAM_ENDING);
 	if (reply->err == TV_EUNKNOWN)
 		r->stats.unknown++;
 	else if (reply->err != TV_OK)
 		r->stats.failed++;
 	else if (u->origin == ROUTE_HERE && u->op != NULL && u->op->kind == OP_WRITE && r->conf.on_written != NULL)
 		r->conf.on_written(r->conf.ctx, (enum op_code)u->op->code);
-	r->reply_number = u->calls != NULL && u->calls->next != NULL ? ++r->shared : 0;
-	while ((c = u->calls) != NULL) {
-		u->calls = c->next;
+	r->reply_number = u->flight.waiting > 1 ? ++r->shared : 0;
+	while ((c = JOIN_ENTRY(join_next(&u->flight), struct route_call, waiter)) != NULL) {
 		r->stats.under_way--;
 		c->done(c->ctx, reply);
-		upstream_call_free(c);
+		upstream_call_free(u, c);
 	}
 	r->reply_number = 0;
 	upstream_free(u);
@@ -213,9 +162,8 @@ upstream_doom(struct upstream *u, enum tv_err err)
 {
 	struct route *r = u->route;
 
-	u->state = UPSTREAM_DOOMED;
+	move_to(&r->doomed, u, UPSTREAM_DOOMED);
 	u->doom = err;
-	queue_add(&r->doomed, u);
 	if (!ev_is_active(&r->doom_timer)) {
 		ev_timer_set(&r->doom_timer, 0., 0.);
 		ev_timer_start(r->conf.loop, &r->doom_timer);
@@ -242,14 +190,15 @@ void
 upstream_doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct route *r = w->data;
+	struct upstream *u;
 
 	(void)loop;
 	(void)revents;
-	while (r->doomed.head != NULL) {
-		if (r->doomed.head->doom == TV_OK)
-			upstream_answer_here(r->doomed.head);
+	while ((u = LIST_FIRST(&r->doomed)) != NULL) {
+		if (u->doom == TV_OK)
+			upstream_answer_here(u);
 		else
-			upstream_fail(r->doomed.head, r->doomed.head->doom);
+			upstream_fail(u, u->doom);
 	}
 }
 
@@ -282,8 +231,7 @@ upstream_hold(struct upstream *u, enum tv_err why)
 		upstream_doom(u, why);
 		return;
 	}
-	u->state = UPSTREAM_HELD;
-	queue_add(&r->held, u);
+	move_to(&r->held, u, UPSTREAM_HELD);
 	if (!ev_is_active(&r->hold_timer))
 		ev_timer_again(r->conf.loop, &r->hold_timer);
 }
@@ -291,18 +239,17 @@ upstream_hold(struct upstream *u, enum tv_err why)
 void
 upstream_retry_held(struct route *r)
 {
-	struct upstream *u = r->held.head, *next;
+	struct upstream_list again = LIST_HEAD_INITIALIZER(again);
+	struct upstream *u;
 
-	/* What is held again goes to the head: one pass is enough. */
-	r->held.head = NULL;
-	for (; u != NULL; u = next) {
-		next = u->queue_next;
-		u->queue_prev = u->queue_next = NULL;
-		u->state = UPSTREAM_NEW;
+	while ((u = LIST_FIRST(&r->held)) != NULL)
+		move_to(&again, u, UPSTREAM_NEW);
+	while ((u = LIST_FIRST(&again)) != NULL) {	/* some are held again: one pass is enough */
+		move_to(&r->others, u, UPSTREAM_NEW);
 		r->stats.retried++;
 		dispatch_try(u);
 	}
-	if (r->held.head == NULL)
+	if (LIST_EMPTY(&r->held))
 		ev_timer_stop(r->conf.loop, &r->hold_timer);
 }
 
