@@ -17,7 +17,6 @@
 #include "rpcd/dns/server.h"
 
 #define TAG "dns"
-#define CHAINS 4096
 #define ASK_TIME MONO_S(10)		/* clients give up before */
 #define SWEEP_S 1.
 #define OWN_QUESTION_MAX (DNS_HEADER_BYTES + DNAME_BYTES_MAX + 4)
@@ -32,10 +31,9 @@
 struct look {
 	struct server *server;
 	struct dns_lookup key;		/* in the memory behind */
-	struct look *next;		/* in its chain, while it is under way */
 	uint32_t place, serial;
 	bool under_way;
-	struct waiter *waiters;		/* who uses it, or waits for it */
+	struct join_flight flight;	/* open while under way, but of recursors; waiters use what was found, too */
 	struct upstream_call *call;
 	struct arena arena;		/* of what was found */
 	struct dns_found found;
@@ -303,12 +301,6 @@ key_hash(const struct dns_lookup *k)
 	return keyed_hash(h, sizeof(h));
 }
 
-static struct look **
-chain_of(struct server *s, const struct dns_lookup *k)
-{
-	return &s->chains[key_hash(k) % CHAINS];
-}
-
 static struct span
 store(uint8_t **at, struct span s)
 {
@@ -346,22 +338,9 @@ look_new(struct server *s, const struct dns_lookup *k)
 }
 
 static void
-look_leave_chain(struct look *l)
-{
-	struct look **p = chain_of(l->server, &l->key);
-
-	if (!l->under_way)
-		return;
-	l->under_way = false;
-	while (*p != l)
-		p = &(*p)->next;
-	*p = l->next;
-}
-
-static void
 look_free(struct look *l)
 {
-	look_leave_chain(l);
+	join_close(&l->server->looks_open, &l->flight);
 	if (l->call != NULL)
 		upstream_cancel(l->call);
 	l->server->places[l->place] = NULL;
@@ -375,10 +354,13 @@ static void
 look_found(struct look *l)
 {
 	struct ask *ready = NULL;
+	struct join_waiter *j;
 
-	look_leave_chain(l);
+	join_close(&l->server->looks_open, &l->flight);
+	l->under_way = false;
 	l->call = NULL;
-	for (struct waiter *w = l->waiters; w != NULL; w = w->next) {
+	LIST_FOREACH(j, &l->flight.waiters, link) {
+		struct waiter *w = JOIN_ENTRY(j, struct waiter, joined);
 		struct ask *a = w->ask;
 
 		a->facts.v[w - a->waiters].found = &l->found;
@@ -423,11 +405,10 @@ ask_upstream(struct look *l)
 }
 
 static bool
-look_start(struct look *l)
+look_start(struct look *l, uint64_t hash)
 {
 	struct server *s = l->server;
 	const struct dns_lookup *k = &l->key;
-	struct look **chain = chain_of(s, k);
 
 	if (k->kind == DNS_KIND_UPSTREAM) {
 		if ((l->call = ask_upstream(l)) == NULL)
@@ -439,8 +420,9 @@ look_start(struct look *l)
 	}
 	s->stats.lookups++;
 	l->under_way = true;
-	l->next = *chain;
-	*chain = l;
+	/* What a recursor is asked for one question is not another's: as recorded. */
+	if (k->kind != DNS_KIND_UPSTREAM)
+		join_open(&s->looks_open, &l->flight, hash);
 	return true;
 }
 
@@ -448,14 +430,16 @@ look_start(struct look *l)
 static struct look *
 look_join(struct server *s, const struct dns_lookup *k)
 {
-	/* What a recursor is asked for one question is not another's: as recorded. */
-	for (struct look *l = k->kind == DNS_KIND_UPSTREAM ? NULL : *chain_of(s, k); l != NULL; l = l->next)
+	uint64_t hash = key_hash(k);
+	struct look *l;
+
+	MAP_FOREACH_HASH(l, &s->looks_open, hash, flight.node)
 		if (dns_lookup_eq(&l->key, k)) {
 			s->stats.lookups_joined++;
 			return l;
 		}
-	struct look *l = look_new(s, k);
-	if (l != NULL && !look_start(l)) {
+	l = look_new(s, k);
+	if (l != NULL && !look_start(l, hash)) {
 		look_free(l);
 		return NULL;
 	}
@@ -491,21 +475,15 @@ ask_free(struct ask *a)
 	struct server *s = a->server;
 
 	for (unsigned i = 0; i < DNS_FACTS_MAX; i++) {
-		struct waiter *w = &a->waiters[i];
+		struct look *l = JOIN_ENTRY(join_leave(&a->waiters[i].joined), struct look, flight);
 
-		if (w->look == NULL)
-			continue;
-		*(w->prev == NULL ? &w->look->waiters : &w->prev->next) = w->next;
-		if (w->next != NULL)
-			w->next->prev = w->prev;
-		if (w->look->waiters == NULL)
-			look_free(w->look);
+		if (l != NULL)
+			look_free(l);
 	}
 	if (a->forward != NULL)
 		upstream_cancel(a->forward);
-	*(a->prev == NULL ? &s->oldest : &a->prev->next) = a->next;
-	*(a->next == NULL ? &s->newest : &a->next->prev) = a->prev;
-	s->asks--;
+	TAILQ_REMOVE(&s->asks, a, link);
+	s->ask_count--;
 	free(a);
 	server_left(s);
 }
@@ -674,15 +652,13 @@ look_for(struct ask *a)
 	for (unsigned i = 0; i < a->facts.n; i++) {
 		struct waiter *w = &a->waiters[i];
 
-		if (w->look != NULL)
+		if (w->joined.flight != NULL)
 			continue;
 		struct look *l = look_join(a->server, &a->facts.v[i].lookup);
 		if (l == NULL)
 			return false;
-		*w = (struct waiter){ .ask = a, .next = l->waiters, .look = l };
-		if (l->waiters != NULL)
-			l->waiters->prev = w;
-		l->waiters = w;
+		*w = (struct waiter){ .ask = a };
+		join_wait(&l->flight, &w->joined);
 		a->facts.v[i].lookup = l->key;
 		a->missing++;
 	}
@@ -720,7 +696,7 @@ run(struct ask *a)
 static struct ask *
 ask_new(struct server *s, struct span msg, const struct client *c, const struct dns_query *q, uint64_t seed)
 {
-	struct ask *a = s->asks < ASKS_MAX ? calloc(1, sizeof(*a) + msg.len) : NULL;
+	struct ask *a = s->ask_count < ASKS_MAX ? calloc(1, sizeof(*a) + msg.len) : NULL;
 
 	if (a == NULL)
 		return NULL;
@@ -731,10 +707,8 @@ ask_new(struct server *s, struct span msg, const struct client *c, const struct 
 	memcpy(a + 1, msg.p, msg.len);
 	a->msg = span_of(a + 1, msg.len);
 	a->deadline = mono_add(clock_mono(), ASK_TIME);
-	a->prev = s->newest;
-	*(s->newest == NULL ? &s->oldest : &s->newest->next) = a;
-	s->newest = a;
-	s->asks++;
+	TAILQ_INSERT_TAIL(&s->asks, a, link);
+	s->ask_count++;
 	return a;
 }
 
@@ -831,8 +805,8 @@ ask_begin(struct server *s, struct span msg, const struct client *c)
 void
 asks_drop_conn(struct server *s, const struct tcp_conn *conn)
 {
-	for (struct ask *a = s->oldest, *next; a != NULL; a = next) {
-		next = a->next;
+	for (struct ask *a = TAILQ_FIRST(&s->asks), *next; a != NULL; a = next) {
+		next = TAILQ_NEXT(a, link);
 		if (a->client.conn == conn)
 			ask_free(a);
 	}
@@ -847,9 +821,7 @@ on_sweep(struct ev_loop *loop, ev_timer *w, int events)
 	(void)loop;
 	(void)events;
 	drop_lists(s, now);
-	while (s->oldest != NULL && mono_before(s->oldest->deadline, now)) {
-		struct ask *a = s->oldest;
-
+	for (struct ask *a; (a = TAILQ_FIRST(&s->asks)) != NULL && mono_before(a->deadline, now);) {
 		fail(s, &a->client, &a->q, s->zone.recursors ? DNS_RA : 0, DNS_SERVFAIL);
 		ask_free(a);
 	}
@@ -858,9 +830,9 @@ on_sweep(struct ev_loop *loop, ev_timer *w, int events)
 bool
 asks_open(struct server *s)
 {
+	TAILQ_INIT(&s->asks);
 	s->arena = ARENA_INIT(ARENA_BYTES_MAX);
 	s->out = BUF_INIT(2 * DNS_MESSAGE_BYTES_MAX);
-	s->chains = calloc(CHAINS, sizeof(*s->chains));
 	s->places = calloc(LOOKS_MAX * 2, sizeof(*s->places));
 	ev_timer_init(&s->sweep, on_sweep, SWEEP_S, SWEEP_S);
 	s->sweep.data = s;
@@ -870,7 +842,7 @@ asks_open(struct server *s)
 	s->brief.conf = (struct facts_conf){ BRIEF_BYTES, BRIEF_MAX, keyed_hash, NULL };
 	ev_init(&s->use, on_use);
 	s->use.data = s;
-	if (s->chains == NULL || s->places == NULL || !facts_open(&s->kept) || !facts_open(&s->brief) ||
+	if (s->places == NULL || !facts_open(&s->kept) || !facts_open(&s->brief) ||
 	    !rendered_open(&s->rendered, 0, keyed_hash))
 		return false;
 	asks_setup(s);

@@ -33,7 +33,7 @@ on_report(struct ev_loop *loop, ev_timer *w, int events)
 	(void)loop;
 	(void)events;
 	udp_count_overruns(s);
-	s->stats.under_way = s->asks;
+	s->stats.under_way = s->ask_count;
 	s->stats.facts = s->kept.entries + s->brief.entries;
 	s->stats.facts_bytes = s->kept.bytes + s->brief.bytes;
 	s->stats.rendered_bytes = s->rendered.bytes;
@@ -97,14 +97,13 @@ on_leave(struct ev_loop *loop, ev_timer *w, int events)
 void
 server_left(struct server *s)
 {
-	const struct ask *a = s->oldest;
+	const struct ask *a;
 
 	if (!s->retiring || ev_is_active(&s->leave))
 		return;
-	while (a != NULL && a->forward != NULL)
-		a = a->next;
-	if (a != NULL)
-		return;
+	TAILQ_FOREACH(a, &s->asks, link)
+		if (a->forward == NULL)
+			return;
 	ev_timer_init(&s->leave, on_leave, LEAVE_S, 0.);
 	ev_timer_start(s->loop, &s->leave);
 }

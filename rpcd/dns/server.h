@@ -13,6 +13,7 @@
 
 #include "common/base/addr.h"
 #include "common/base/arena.h"
+#include "common/base/join.h"
 #include "common/net/chan.h"
 #include "common/record/messages.h"
 #include "rpcd/dns/answer.h"
@@ -50,7 +51,7 @@ struct client {
 
 struct ask {
 	struct server *server;
-	struct ask *prev, *next;	/* by deadline, which is by age */
+	TAILQ_ENTRY(ask) link;		/* by deadline, which is by age */
 	struct mono deadline;
 	struct client client;
 	struct dns_query q;
@@ -59,8 +60,7 @@ struct ask {
 	struct dns_facts facts;
 	struct waiter {
 		struct ask *ask;
-		struct waiter *prev, *next;
-		struct look *look;	/* NULL: not used */
+		struct join_waiter joined;	/* a look-up */
 	} waiters[DNS_FACTS_MAX];
 	unsigned missing;
 	struct upstream_call *forward;
@@ -100,10 +100,11 @@ struct server {
 	struct buf out;
 	struct dns_names names;
 	struct rng rng;
-	struct ask *oldest, *newest;
-	unsigned asks, looks;
+	TAILQ_HEAD(, ask) asks;		/* oldest first */
+	unsigned ask_count, looks;
 	ev_timer sweep;
-	struct look **chains, **places;
+	struct map looks_open;
+	struct look **places;
 	uint32_t serial;
 	struct facts kept;		/* those that rpcd tells of */
 	struct rendered_table rendered;	/* answers made of one of those */

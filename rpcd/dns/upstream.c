@@ -2,6 +2,7 @@
  * Recursors: what is not ours goes to them as it came, and comes back as they gave it.  Over UDP each question has a
  * random id, a random port of a pool that was bound before the walls, and letters of random case: a forged reply must
  * hit all of them.  A recursor that does not keep the case of letters is asked over TCP, which cannot be forged so.
+ * Nothing is joined here (common/base/join.h): equal questions of clients are asked one by one, as recorded.
  */
 #include <errno.h>
 #include <sodium.h>
