@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/file.h"
+#include "common/base/join.h"
 #include "common/base/log.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
@@ -32,22 +33,20 @@
 enum state { UNDECIDED, OFF, ON };
 
 struct acl_wait {
-	struct acl_wait *next, *prev;
-	struct fetch *fetch;
+	struct join_waiter waiter;	/* of a fetch */
 	acl_done *done;
 	void *ctx;
 };
 
 /* A question to the servers about one token. */
 struct fetch {
-	struct fetch *next;
+	struct join_flight flight;
 	struct acl_resolver *r;
 	uint8_t key[GRANT_KEY_BYTES];
 	struct buf token;
 	struct route_call *call;
 	bool confirming;		/* asked again of a server that knows to be up to date, */
 	enum tv_err first;		/* because one that may not said this */
-	struct acl_wait *waits;
 	ev_timer patience;
 };
 
@@ -59,8 +58,8 @@ struct acl_resolver {
 	bool kept;			/* the file says that access control holds */
 	bool down;			/* the newest outcome: no server could be asked */
 	struct mono off_until;		/* OFF, or UNDECIDED and down: ask again then */
-	struct fetch *fetches;
-	unsigned fetch_count, wait_count;
+	struct map fetches;		/* under way */
+	unsigned wait_count;
 	struct acl_rights *nothing, *all, *master;
 	struct acl_stats stats;
 };
@@ -156,28 +155,12 @@ look(struct acl_resolver *r, const uint8_t key[GRANT_KEY_BYTES], struct acl_righ
 static void
 fetch_free(struct fetch *f)
 {
-	struct fetch **at = &f->r->fetches;
-
-	while (*at != f)
-		at = &(*at)->next;
-	*at = f->next;
-	f->r->fetch_count--;
+	join_close(&f->r->fetches, &f->flight);
 	ev_timer_stop(f->r->conf.loop, &f->patience);
 	if (f->call != NULL)
 		route_cancel(f->call);
 	buf_done(&f->token);
 	free(f);
-}
-
-static void
-wait_unlink(struct acl_wait *w)
-{
-	struct fetch *f = w->fetch;
-
-	*(w->prev != NULL ? &w->prev->next : &f->waits) = w->next;
-	if (w->next != NULL)
-		w->next->prev = w->prev;
-	f->r->wait_count--;
 }
 
 /* All who wait; none of them may free the resolver, but they may ask and cancel. */
@@ -187,11 +170,11 @@ tell(struct fetch *f, const struct acl_answer *a)
 	struct acl_rights *kept = a->rights == NULL ? NULL : acl_rights_keep(a->rights);
 	struct acl_wait *w;
 
-	while ((w = f->waits) != NULL) {
+	while ((w = JOIN_ENTRY(join_next(&f->flight), struct acl_wait, waiter)) != NULL) {
 		acl_done *done = w->done;
 		void *ctx = w->ctx;
 
-		wait_unlink(w);
+		f->r->wait_count--;
 		free(w);
 		done(ctx, a);
 	}
@@ -206,7 +189,7 @@ finish(struct fetch *f, const struct acl_answer *a)
 	f->call = NULL;
 	ev_timer_stop(f->r->conf.loop, &f->patience);
 	/* Asking anew for the same token makes another question. */
-	explicit_bzero(f->key, sizeof(f->key));
+	join_end(&f->r->fetches, &f->flight);
 	tell(f, a);
 	fetch_free(f);
 }
@@ -354,16 +337,6 @@ on_patience(struct ev_loop *loop, ev_timer *t, int events)
 	tell(f, &a);
 }
 
-static struct fetch *
-fetch_of(struct acl_resolver *r, const uint8_t key[GRANT_KEY_BYTES])
-{
-	struct fetch *f = r->fetches;
-
-	while (f != NULL && memcmp(f->key, key, GRANT_KEY_BYTES) != 0)
-		f = f->next;
-	return f;
-}
-
 /*
  * The question about this token that is under way, begun if need be.  known: it had rights, or is none at all.
  * NULL: too many, or no memory.
@@ -371,11 +344,14 @@ fetch_of(struct acl_resolver *r, const uint8_t key[GRANT_KEY_BYTES])
 static struct fetch *
 fetch_start(struct acl_resolver *r, struct span token, const uint8_t key[GRANT_KEY_BYTES], bool known)
 {
-	struct fetch *f = fetch_of(r, key);
+	struct fetch *f;
+	uint64_t hash;
 
-	if (f != NULL)
-		return f;
-	f = r->fetch_count >= (known ? FETCHES_MAX : OF_UNKNOWN(FETCHES_MAX)) ? NULL : calloc(1, sizeof(*f));
+	memcpy(&hash, key, sizeof(hash));	/* the key is a hash */
+	MAP_FOREACH_HASH(f, &r->fetches, hash, flight.node)
+		if (memcmp(f->key, key, GRANT_KEY_BYTES) == 0)
+			return f;
+	f = r->fetches.count >= (known ? FETCHES_MAX : OF_UNKNOWN(FETCHES_MAX)) ? NULL : calloc(1, sizeof(*f));
 	if (f == NULL)
 		return NULL;
 	f->r = r;
@@ -385,9 +361,7 @@ fetch_start(struct acl_resolver *r, struct span token, const uint8_t key[GRANT_K
 	buf_putspan(&f->token, token);
 	ev_timer_init(&f->patience, on_patience, r->state == ON ? PATIENCE_S : PATIENCE_FIRST_S, 0.);
 	f->patience.data = f;
-	f->next = r->fetches;
-	r->fetches = f;
-	r->fetch_count++;
+	join_open(&r->fetches, &f->flight, hash);
 	if (f->token.failed || !send(f, OP_STALE)) {
 		fetch_free(f);
 		return NULL;
@@ -405,10 +379,8 @@ wait_for(struct fetch *f, bool known, acl_done *done, void *ctx, struct acl_wait
 
 	if (w == NULL)
 		return ACL_BUSY;
-	*w = (struct acl_wait){ .next = f->waits, .fetch = f, .done = done, .ctx = ctx };
-	if (f->waits != NULL)
-		f->waits->prev = w;
-	f->waits = w;
+	*w = (struct acl_wait){ .done = done, .ctx = ctx };
+	join_wait(&f->flight, &w->waiter);
 	f->r->wait_count++;
 	*out = w;
 	return ACL_LATER;
@@ -546,8 +518,9 @@ acl_ask(struct acl_resolver *r, struct span token, struct acl_answer *now, acl_d
 void
 acl_cancel(struct acl_wait *w)
 {
-	if (w->fetch != NULL)
-		wait_unlink(w);
+	if (w->waiter.flight != NULL)
+		JOIN_ENTRY(w->waiter.flight, struct fetch, flight)->r->wait_count--;
+	(void)join_leave(&w->waiter);	/* the fetch goes on: what it finds is kept */
 	free(w);
 }
 
@@ -597,13 +570,17 @@ acl_resolver_new(const struct acl_resolver_conf *conf)
 void
 acl_resolver_free(struct acl_resolver *r)
 {
+	struct map_node *n;
+	struct fetch *f;
+
 	if (r == NULL)
 		return;
-	while (r->fetches != NULL) {
-		for (struct acl_wait *w; (w = r->fetches->waits) != NULL; w->fetch = NULL)
-			wait_unlink(w);
-		fetch_free(r->fetches);
+	MAP_FOREACH(f, &r->fetches, flight.node, n) {
+		while (join_next(&f->flight) != NULL)
+			;
+		fetch_free(f);
 	}
+	map_done(&r->fetches);
 	grants_free(r->grants);
 	acl_rights_free(r->nothing);
 	acl_rights_free(r->all);
@@ -619,6 +596,6 @@ acl_stats(const struct acl_resolver *r, struct acl_stats *out)
 	out->holds = r->state == ON;
 	out->down = r->down;
 	grants_count(r->grants, &out->kept, &out->kept_unknown, &out->bytes);
-	out->under_way = r->fetch_count;
+	out->under_way = (unsigned)r->fetches.count;
 	out->waiting = r->wait_count;
 }
