@@ -22,13 +22,10 @@
 #define SILENT "the process that was to fetch them does not answer"
 #define NOT_STARTED "raftd-fetch did not start with raftd; its log has the reason"
 
-TAILQ_HEAD(waits, key_wait);
-
 struct fetch {
-	TAILQ_ENTRY(fetch) link;
+	struct join_flight flight;
 	struct key_fetch *all;
 	struct issuer *issuer;		/* held */
-	struct waits waits;
 	struct helper *helper;
 	ev_timer timer;
 };
@@ -36,8 +33,8 @@ struct fetch {
 struct key_fetch {
 	struct raftd *d;
 	struct issuers *issuers;
-	TAILQ_HEAD(, fetch) fetches;
-	unsigned running, waiting;
+	struct map fetches;		/* by issuer */
+	unsigned waiting;
 	uint64_t begun, failed, stuck;
 	struct mono stuck_at;		/* the latest of these */
 	struct log_limit failures;
@@ -63,12 +60,10 @@ conclude(struct fetch *f, enum tv_err err, const char *text)
 	bool serves = err == TV_EUNREACH && issuer_serves(i, clock_mono());
 	struct key_wait *w;
 
-	TAILQ_REMOVE(&k->fetches, f, link);
-	k->running--;
+	join_end(&k->fetches, &f->flight);
 	ev_timer_stop(k->d->loop, &f->timer);
 	helper_free(f->helper);
-	while ((w = TAILQ_FIRST(&f->waits)) != NULL) {
-		TAILQ_REMOVE(&f->waits, w, link);
+	while ((w = JOIN_ENTRY(join_next(&f->flight), struct key_wait, waiter)) != NULL) {
 		k->waiting--;
 		if (w->want == ISSUER_ANY && serves)
 			tell(w, TV_OK, issuer_keys(i), "");
@@ -204,13 +199,11 @@ fetch_new(struct key_fetch *k, struct issuer *i)
 		return NULL;
 	f->all = k;
 	f->issuer = i;
-	TAILQ_INIT(&f->waits);
 	ev_timer_init(&f->timer, on_timer, FETCH_MS / 1e3 + GRACE_S, 0.);
 	f->timer.data = f;
 	issuer_hold(i);
 	issuer_began(i, clock_mono());
-	TAILQ_INSERT_TAIL(&k->fetches, f, link);
-	k->running++;
+	join_open(&k->fetches, &f->flight, (uintptr_t)i);
 	k->begun++;
 	return f;
 }
@@ -218,7 +211,7 @@ fetch_new(struct key_fetch *k, struct issuer *i)
 static void
 join(struct fetch *f, struct key_wait *w)
 {
-	TAILQ_INSERT_TAIL(&f->waits, w, link);
+	join_wait(&f->flight, &w->waiter);
 	f->all->waiting++;
 }
 
@@ -242,24 +235,14 @@ begin(struct key_fetch *k, struct issuer *i, struct key_wait *w)
 static struct fetch *
 fetch_of(struct key_fetch *k, const struct issuer *i)
 {
-	struct fetch *f;
-
-	TAILQ_FOREACH(f, &k->fetches, link)
-		if (f->issuer == i)
-			return f;
-	return NULL;
+	return MAP_ENTRY(map_find(&k->fetches, (uintptr_t)i), struct fetch, flight.node);
 }
 
 static bool
 is_full(const struct key_fetch *k, const struct fetch *f)
 {
-	const struct key_wait *w;
-	unsigned n = 0;
-
-	if (f != NULL)
-		TAILQ_FOREACH(w, &f->waits, link)
-			n++;
-	return k->waiting >= WAITING_MAX || n >= WAITING_ISSUER_MAX || (f == NULL && k->running >= FETCHES_MAX);
+	return k->waiting >= WAITING_MAX ||
+	    (f == NULL ? k->fetches.count >= FETCHES_MAX : f->flight.waiting >= WAITING_ISSUER_MAX);
 }
 
 void
@@ -327,17 +310,19 @@ key_fetch_new(struct raftd *d)
 	}
 	k->d = d;
 	k->failures = (struct log_limit){ .burst = 5, .period = MONO_S(60) };
-	TAILQ_INIT(&k->fetches);
 	return k;
 }
 
 void
 key_fetch_free(struct key_fetch *k)
 {
+	struct fetch *f;
+
 	if (k == NULL)
 		return;
-	while (!TAILQ_EMPTY(&k->fetches))
-		conclude(TAILQ_FIRST(&k->fetches), TV_ENOTLEADER, "");
+	while ((f = MAP_ENTRY(map_first(&k->fetches), struct fetch, flight.node)) != NULL)
+		conclude(f, TV_ENOTLEADER, "");
+	map_done(&k->fetches);
 	issuers_free(k->issuers);
 	free(k);
 }
@@ -348,14 +333,15 @@ state(const struct key_fetch *k, char *dst)
 {
 	struct mono since = mono_sub(clock_mono(), k->stuck_at);
 	const struct fetch *f;
+	struct map_node *n;
 
 	if (k->d->fetch_fd < 0)
 		return "none";
-	TAILQ_FOREACH(f, &k->fetches, link)
+	MAP_FOREACH(f, &k->fetches, flight.node, n)
 		if (strcmp(helper_state(f->helper, dst), "running") != 0)
 			return dst;
 	if (k->stuck == 0 || !mono_before(since, HELPER_STEADY))
-		return k->running > 0 ? "running" : "idle";
+		return k->fetches.count > 0 ? "running" : "idle";
 	snprintf(dst, HELPER_STATE_BYTES, "one did not answer %lld s ago", (long long)(mono_ms(since) / 1000));
 	return dst;
 }

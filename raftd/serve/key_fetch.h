@@ -7,8 +7,7 @@
 #ifndef TV_RAFTD_SERVE_KEY_FETCH_H
 #define TV_RAFTD_SERVE_KEY_FETCH_H
 
-#include <sys/queue.h>
-
+#include "common/base/join.h"
 #include "raftd/login/issuers.h"
 #include "raftd/raftd.h"
 
@@ -22,7 +21,7 @@ struct key_wait {
 	void (*done)(struct key_wait *w, enum tv_err err, struct span text);
 	struct key_set *keys;
 	/* Private. */
-	TAILQ_ENTRY(key_wait) link;
+	struct join_waiter waiter;
 	enum issuer_want want;
 };
 
