@@ -15,6 +15,8 @@
  *
  * Datacenters whose servers cannot be reached are asked by one fetch at a time (besides those that somebody waits
  * for); when one succeeds the other entries follow soon, not all at once.
+ *
+ * Not of common/base/join.h: an entry outlives its fetches, and each waiter ends by an index and a deadline of its own.
  */
 #ifndef TV_RPCD_CACHE_CACHE_TABLE_H
 #define TV_RPCD_CACHE_CACHE_TABLE_H
