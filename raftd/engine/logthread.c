@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "common/base/assert.h"
 #include "common/base/clock.h"
@@ -18,7 +19,7 @@
 enum job_type { JOB_WRITE, JOB_COMPACT, JOB_RESET, JOB_CLUSTER };
 
 struct job {
-	struct job *next;
+	STAILQ_ENTRY(job) link;
 	enum job_type type;
 	uint64_t seq;
 	struct log_batch batch;		/* JOB_WRITE: hard state, truncation; entries below */
@@ -35,9 +36,7 @@ struct job {
 	int sys;			/* errno of err */
 };
 
-struct job_list {
-	struct job *head, **tail;
-};
+STAILQ_HEAD(job_list, job);
 
 struct logthread {
 	struct ev_loop *loop;
@@ -52,7 +51,7 @@ struct logthread {
 	uint64_t seq;			/* of the open batch */
 	uint64_t handed, done;		/* last number handed over; last one completed */
 	uint64_t hard;			/* last one with a hard state or an identity */
-	struct job *spares;
+	struct job_list spares;
 	unsigned spare_count;
 	bool failed;
 
@@ -69,21 +68,6 @@ struct logthread {
 	/* A condition would hand the thread a mutex that counts as contended: a system call more for every batch. */
 	sem_t wake;
 };
-
-static void
-list_init(struct job_list *l)
-{
-	l->head = NULL;
-	l->tail = &l->head;
-}
-
-static void
-list_push(struct job_list *l, struct job *j)
-{
-	j->next = NULL;
-	*l->tail = j;
-	l->tail = &j->next;
-}
 
 static void
 job_free(struct job *j)
@@ -201,36 +185,35 @@ run_job(struct logthread *t, struct job *j)
 	return err;
 }
 
-/* Takes the jobs that wait, in order: writes next to each other become one.  Returns the first error. */
+/*
+ * Moves jobs to finished, in order: writes next to each other become one.  After an error, which it returns, nothing is
+ * done any more.
+ */
 static enum tv_err
-run_all(struct logthread *t, struct job *list, struct job_list *finished)
+run_all(struct logthread *t, struct job_list *jobs, struct job_list *finished, enum tv_err err)
 {
-	enum tv_err err = TV_OK;
+	struct job *j, *n;
 
-	for (struct job *j = list, *next; j != NULL; j = next) {
-		struct job_list merged;
+	while ((j = STAILQ_FIRST(jobs)) != NULL) {
+		struct job_list merged = STAILQ_HEAD_INITIALIZER(merged);
 
-		next = j->next;
-		list_init(&merged);
-		while (err == TV_OK && j->type == JOB_WRITE && next != NULL && next->type == JOB_WRITE) {
-			struct job *n = next;
-
+		STAILQ_REMOVE_HEAD(jobs, link);
+		while (err == TV_OK && j->type == JOB_WRITE && (n = STAILQ_FIRST(jobs)) != NULL && n->type == JOB_WRITE) {
 			err = batch_merge(j, n);
 			j->seq = n->seq;
-			next = n->next;
-			list_push(&merged, n);
+			STAILQ_REMOVE_HEAD(jobs, link);
+			STAILQ_INSERT_TAIL(&merged, n, link);
 		}
 		if (err == TV_OK)
 			err = run_job(t, j);
 		j->err = err;
-		list_push(finished, j);
-		for (struct job *m = merged.head, *mn; m != NULL; m = mn) {
-			mn = m->next;
-			m->batch.count = 0;
-			m->last_index = 0;
-			m->err = err;
-			list_push(finished, m);
+		STAILQ_INSERT_TAIL(finished, j, link);
+		STAILQ_FOREACH(n, &merged, link) {
+			n->batch.count = 0;
+			n->last_index = 0;
+			n->err = err;
 		}
+		STAILQ_CONCAT(finished, &merged);
 	}
 	return err;
 }
@@ -254,29 +237,17 @@ thread_main(void *arg)
 
 	pthread_mutex_lock(&t->mutex);
 	for (;;) {
-		struct job_list out;
-		struct job *list;
+		struct job_list jobs = STAILQ_HEAD_INITIALIZER(jobs), out = STAILQ_HEAD_INITIALIZER(out);
 
-		while (t->queue.head == NULL && !t->stop)
+		while (STAILQ_EMPTY(&t->queue) && !t->stop)
 			sleep_until_woken(t);
-		list = t->queue.head;
-		if (list == NULL)
+		if (STAILQ_EMPTY(&t->queue))
 			break;
-		list_init(&t->queue);
+		STAILQ_CONCAT(&jobs, &t->queue);
 		pthread_mutex_unlock(&t->mutex);
-		list_init(&out);
-		if (err == TV_OK)
-			err = run_all(t, list, &out);
-		else
-			for (struct job *j = list, *next; j != NULL; j = next) {
-				next = j->next;
-				j->err = err;
-				list_push(&out, j);
-			}
+		err = run_all(t, &jobs, &out, err);
 		pthread_mutex_lock(&t->mutex);
-		*t->finished.tail = out.head;
-		if (out.head != NULL)
-			t->finished.tail = out.tail;
+		STAILQ_CONCAT(&t->finished, &out);
 		pthread_mutex_unlock(&t->mutex);
 		ev_async_send(t->loop, &t->async);	/* the same for the loop; it outlives this thread */
 		pthread_mutex_lock(&t->mutex);
@@ -297,8 +268,7 @@ job_recycle(struct logthread *t, struct job *j)
 	j->batch = (struct log_batch){ 0 };
 	j->last_index = j->last_term = 0;
 	j->err = TV_OK;
-	j->next = t->spares;
-	t->spares = j;
+	STAILQ_INSERT_HEAD(&t->spares, j, link);
 	t->spare_count++;
 }
 
@@ -324,16 +294,16 @@ static void
 on_async(struct ev_loop *loop, ev_async *w, int revents)
 {
 	struct logthread *t = w->data;
-	struct job *list;
+	struct job_list list = STAILQ_HEAD_INITIALIZER(list);
+	struct job *j;
 
 	(void)loop;
 	(void)revents;
 	pthread_mutex_lock(&t->mutex);
-	list = t->finished.head;
-	list_init(&t->finished);
+	STAILQ_CONCAT(&list, &t->finished);
 	pthread_mutex_unlock(&t->mutex);
-	for (struct job *j = list, *next; j != NULL; j = next) {
-		next = j->next;
+	while ((j = STAILQ_FIRST(&list)) != NULL) {
+		STAILQ_REMOVE_HEAD(&list, link);
 		finish(t, j);
 	}
 }
@@ -341,12 +311,11 @@ on_async(struct ev_loop *loop, ev_async *w, int revents)
 static struct job *
 job_new(struct logthread *t, enum job_type type)
 {
-	struct job *j = t->spares;
+	struct job *j = STAILQ_FIRST(&t->spares);
 
 	if (type == JOB_WRITE && j != NULL) {
-		t->spares = j->next;
+		STAILQ_REMOVE_HEAD(&t->spares, link);
 		t->spare_count--;
-		j->next = NULL;
 		return j;
 	}
 	j = calloc(1, sizeof(*j));
@@ -363,7 +332,7 @@ hand_over(struct logthread *t, struct job *j)
 	j->seq = t->seq++;
 	t->handed = j->seq;
 	pthread_mutex_lock(&t->mutex);
-	list_push(&t->queue, j);
+	STAILQ_INSERT_TAIL(&t->queue, j, link);
 	asleep = t->asleep;
 	t->asleep = false;
 	pthread_mutex_unlock(&t->mutex);
@@ -565,8 +534,9 @@ logthread_new(struct ev_loop *loop, struct log_store *store, const struct logthr
 	t->events = events;
 	t->ctx = ctx;
 	t->seq = 1;
-	list_init(&t->queue);
-	list_init(&t->finished);
+	STAILQ_INIT(&t->queue);
+	STAILQ_INIT(&t->finished);
+	STAILQ_INIT(&t->spares);
 	pthread_mutex_init(&t->mutex, NULL);
 	(void)sem_init(&t->wake, 0, 0);
 	ev_async_init(&t->async, on_async);
@@ -587,6 +557,8 @@ logthread_new(struct ev_loop *loop, struct log_store *store, const struct logthr
 void
 logthread_free(struct logthread *t)
 {
+	struct job *j;
+
 	if (t == NULL)
 		return;
 	logthread_flush(t);
@@ -596,14 +568,9 @@ logthread_free(struct logthread *t)
 	(void)sem_post(&t->wake);		/* once too often does no harm: it looks again */
 	pthread_join(t->thread, NULL);
 	ev_async_stop(t->loop, &t->async);
-	for (struct job *j = t->finished.head, *next; j != NULL; j = next) {
-		next = j->next;
-		job_free(j);
-	}
-	while (t->spares != NULL) {
-		struct job *j = t->spares;
-
-		t->spares = j->next;
+	STAILQ_CONCAT(&t->finished, &t->spares);
+	while ((j = STAILQ_FIRST(&t->finished)) != NULL) {
+		STAILQ_REMOVE_HEAD(&t->finished, link);
 		job_free(j);
 	}
 	(void)sem_destroy(&t->wake);
