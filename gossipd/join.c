@@ -204,7 +204,7 @@ is_server(struct span meta)
 static bool
 wan_addr(const struct swim_member *m, struct addr *out)
 {
-	char port[8], ip[CLUSTER_IP_BYTES];
+	char port[8];
 	unsigned long n;
 
 	if (!span_copy(tag_of(m->meta, "wan_port"), port, sizeof(port)))
@@ -212,8 +212,7 @@ wan_addr(const struct swim_member *m, struct addr *out)
 	n = strtoul(port, NULL, 10);
 	*out = m->addr;
 	out->port = (uint16_t)n;
-	if (tag_of(m->meta, "wan_addr").len > 0 && (!span_copy(tag_of(m->meta, "wan_addr"), ip, sizeof(ip)) ||
-	    !addr_parse(ip, (uint16_t)n, out)))
+	if (tag_of(m->meta, "wan_addr").len > 0 && !addr_parse_span(tag_of(m->meta, "wan_addr"), (uint16_t)n, out))
 		return false;
 	return n > 0 && n <= UINT16_MAX;
 }

@@ -101,16 +101,12 @@ fail_rest(struct resolve *l, const char *why)
 static bool
 read_answer(const struct msg_resolved *m, char why[TARGET_WHY_BYTES], struct resolver_answer *a)
 {
-	char text[ADDR_TEXT_BYTES], ip[CLUSTER_IP_BYTES];
-	uint16_t port;
-
 	if (m->outcome > TARGET_UNANSWERED || m->addrs.n > TARGET_ADDRS_MAX)
 		return false;
 	a->outcome = (enum target_outcome)m->outcome;
 	a->why = span_str(log_safe(m->why, why, TARGET_WHY_BYTES));
 	for (a->count = 0; a->count < m->addrs.n; a->count++)
-		if (!span_copy(m->addrs.v[a->count], text, sizeof(text)) || !cluster_addr_parse(text, 0, ip, &port) ||
-		    port == 0 || !addr_parse(ip, port, &a->addrs[a->count]))
+		if (!addr_parse_text(m->addrs.v[a->count], &a->addrs[a->count]))
 			return false;
 	return true;
 }

@@ -104,23 +104,6 @@ take_word(struct span *line)
 	return word;
 }
 
-static bool
-read_addr(struct span word, struct addr *addr)
-{
-	char text[NET_TEXT_BYTES], *colon, *end, *ip = text;
-	unsigned long port;
-
-	if (!span_copy(word, text, sizeof(text)) || (colon = strrchr(text, ':')) == NULL)
-		return false;
-	*colon = '\0';
-	port = strtoul(colon + 1, &end, 10);
-	if (ip[0] == '[' && colon > text && colon[-1] == ']') {
-		ip++;
-		colon[-1] = '\0';
-	}
-	return *end == '\0' && port > 0 && port <= UINT16_MAX && addr_parse(ip, (uint16_t)port, addr);
-}
-
 /* "-" is nothing. */
 static bool
 read_hex(struct span word, uint8_t *dst, size_t cap, size_t *len)
@@ -153,7 +136,7 @@ read_member(struct replay *r, struct span line)
 	    !read_number(take_word(&line), &m.restore.status_ltime) ||
 	    !read_hex(take_word(&line), m.restore.vsn, sizeof(m.restore.vsn), &vsn_len) ||
 	    !read_hex(take_word(&line), meta, sizeof(meta), &meta_len) ||
-	    !read_addr(take_word(&line), &m.restore.addr) || line.len == 0 || (k = remember(r, line)) == NULL)
+	    !addr_parse_text(take_word(&line), &m.restore.addr) || line.len == 0 || (k = remember(r, line)) == NULL)
 		return false;
 	m.restore.name = k->m.restore.name;
 	m.restore.meta = arena_copy(&r->found->arena, span_of(meta, meta_len));

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/base/addr.h"
 
@@ -27,6 +28,25 @@ addr_parse_span(struct span ip, uint16_t port, struct addr *out)
 	char text[ADDR_IP_BYTES];
 
 	return addr_parse(span_copy(ip, text, sizeof(text)) ? text : "", port, out);
+}
+
+bool
+addr_parse_text(struct span text, struct addr *out)
+{
+	char copy[ADDR_TEXT_BYTES], *colon, *end, *ip = copy;
+	unsigned long port;
+
+	*out = (struct addr){ .len = 0 };
+	if (!span_copy(text, copy, sizeof(copy)) || (colon = strrchr(copy, ':')) == NULL || colon[1] < '0' ||
+	    colon[1] > '9')
+		return false;
+	*colon = '\0';
+	port = strtoul(colon + 1, &end, 10);
+	if (ip[0] == '[' && colon[-1] == ']') {
+		ip++;
+		colon[-1] = '\0';
+	}
+	return *end == '\0' && port > 0 && port <= UINT16_MAX && addr_parse(ip, (uint16_t)port, out);
 }
 
 struct addr

@@ -39,6 +39,8 @@ addr_eq(const struct addr *a, const struct addr *b)
 /* False, and none in *out: this is no address.  out may be NULL. */
 bool addr_parse(const char *ip, uint16_t port, struct addr *out);
 bool addr_parse_span(struct span ip, uint16_t port, struct addr *out);
+/* With a port from 1 on, "192.0.2.1:80" or "[fd00::1]:80"; false, and none in *out: it is neither. */
+bool addr_parse_text(struct span text, struct addr *out);
 /* Of 4 or 16 bytes, without a port; another len: none. */
 struct addr addr_of_bytes(const void *bytes, size_t len);
 /* IPv4 of an IPv4-mapped address; another one as it is. */

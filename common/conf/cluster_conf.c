@@ -261,7 +261,7 @@ usefulness(const struct addr *a)
 
 /* The first private address of this machine, else the first public one.  TV_EAGAIN: none; TV_ESYS: errno says why. */
 static enum tv_err
-own_address(int family, char ip[CLUSTER_IP_BYTES])
+own_address(int family, char ip[ADDR_IP_BYTES])
 {
 	struct ifaddrs *list = NULL;
 	int best = 0;
@@ -286,7 +286,7 @@ static enum tv_err
 default_advertise(const struct check *k)
 {
 	struct cluster_conf *c = k->c;
-	char ip[CLUSTER_IP_BYTES];
+	char ip[ADDR_IP_BYTES];
 	enum tv_err err;
 
 	if (!is_wildcard(c->bind))

@@ -23,7 +23,7 @@ read_port(const char *digits)
 }
 
 bool
-cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], uint16_t *out)
+cluster_addr_parse(const char *text, uint16_t port, char ip[ADDR_IP_BYTES], uint16_t *out)
 {
 	const char *colon = strrchr(text, ':'), *end = text + strlen(text);
 
@@ -43,7 +43,7 @@ cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], u
 	}
 	if (colon != NULL && (*out = read_port(colon + 1)) == 0)
 		return false;
-	return span_copy(span_of(text, (size_t)(end - text)), ip, CLUSTER_IP_BYTES) && addr_parse(ip, 0, NULL);
+	return span_copy(span_of(text, (size_t)(end - text)), ip, ADDR_IP_BYTES) && addr_parse(ip, 0, NULL);
 }
 
 /* -- names -- */

@@ -5,9 +5,8 @@
 #ifndef TV_COMMON_CONF_TARGET_H
 #define TV_COMMON_CONF_TARGET_H
 
-#include "common/base/rd.h"
+#include "common/base/addr.h"
 
-#define CLUSTER_IP_BYTES 46		/* INET6_ADDRSTRLEN */
 #define TARGET_NAME_BYTES_MAX 253	/* of a host name without its final dot (RFC 1035, 2.3.4) */
 #define TARGET_PATH_BYTES_MAX 4095
 #define TARGET_WHY_BYTES 256
@@ -25,7 +24,7 @@ struct dial_target {
 	enum target_kind kind;
 	uint16_t port;		/* of ADDRESS and NAME: as written, else the default */
 	bool has_port;		/* it was written */
-	char ip[CLUSTER_IP_BYTES];	/* ADDRESS */
+	char ip[ADDR_IP_BYTES];	/* ADDRESS */
 	struct span name;	/* NAME, SRV: as written, also with a final dot; FILE: the path.  Borrowed */
 };
 
@@ -50,6 +49,6 @@ enum tv_err target_parse(struct span text, uint16_t port, struct dial_target *ou
  */
 bool target_line(struct span *text, unsigned *number, struct span *line);
 /* "ip", "ip:port", "[ip6]:port".  Without a port: `port`. */
-bool cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], uint16_t *out);
+bool cluster_addr_parse(const char *text, uint16_t port, char ip[ADDR_IP_BYTES], uint16_t *out);
 
 #endif

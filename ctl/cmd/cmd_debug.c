@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/file.h"
 #include "common/text/duration.h"
 #include "ctl/child.h"
 #include "ctl/ctl.h"
@@ -237,8 +238,6 @@ add_conf(struct debug *d, const char *daemon, const char *dir)
 	char path[4096], name[64];
 	int fd = memfd_create("clusterctl", MFD_CLOEXEC), status = -1;
 	pid_t pid = -1;
-	uint8_t *p;
-	ssize_t n;
 
 	snprintf(name, sizeof(name), "conf/%s.conf", daemon);
 	if (fd >= 0 && ctl_daemon_path(daemon, path, sizeof(path)) && (pid = fork()) == 0) {
@@ -247,8 +246,7 @@ add_conf(struct debug *d, const char *daemon, const char *dir)
 		_exit(127);
 	}
 	if (pid > 0 && waitpid(pid, &status, 0) == pid && lseek(fd, 0, SEEK_SET) == 0)
-		while ((p = buf_room(&text, 65536)) != NULL && (n = read(fd, p, 65536)) > 0)
-			text.len += (size_t)n;
+		(void)file_read_fd(fd, &text);
 	hide_in_conf(buf_span(&text), &hidden);
 	if (text.len > 0)
 		add(d, name, buf_span(&hidden));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/addr.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "gossipd/names/launch.h"
 #include "gossipd/names/lookup.h"
@@ -245,20 +246,15 @@ lookup_lines(struct span text, uint16_t port, struct lookup_hosts *out)
 void
 lookup_file(int fd, uint16_t port, struct lookup_hosts *out)
 {
-	uint8_t *text = malloc(LOOKUP_FILE_BYTES_MAX + 1);
-	size_t len = 0;
-	ssize_t n = -1;
+	struct buf text = BUF_INIT(LOOKUP_FILE_BYTES_MAX);
+	enum tv_err err = file_read_fd(fd, &text);
 
 	out->n = 0;
-	errno = ENOMEM;
-	while (text != NULL && len <= LOOKUP_FILE_BYTES_MAX &&
-	    (n = read(fd, text + len, LOOKUP_FILE_BYTES_MAX + 1 - len)) > 0)
-		len += (size_t)n;
-	if (n < 0)
-		conclude(&out->end, TARGET_UNANSWERED, "%s", strerror(errno));
-	else if (len > LOOKUP_FILE_BYTES_MAX)
+	if (err == TV_ELIMIT)
 		conclude(&out->end, TARGET_UNANSWERED, "it has more than %u bytes", LOOKUP_FILE_BYTES_MAX);
+	else if (err != TV_OK)
+		conclude(&out->end, TARGET_UNANSWERED, "%s", strerror(errno));
 	else
-		lookup_lines(span_of(text, len), port, out);
-	free(text);
+		lookup_lines(buf_span(&text), port, out);
+	buf_done(&text);
 }

@@ -167,34 +167,6 @@ hello_supersedes(const struct identity *own, const char *dc, const struct hello 
 	    strcmp(h->dc, dc) == 0 && strcmp(h->uuid, own->uuid) != 0 && strcmp(h->cluster_id, own->cluster_id) == 0;
 }
 
-bool
-addr_split(const char *addr, char ip[46], uint16_t *port)
-{
-	const char *colon = strrchr(addr, ':'), *from = addr;
-	size_t len;
-	char *end;
-	unsigned long n;
-
-	if (colon == NULL || colon == addr)
-		return false;
-	n = strtoul(colon + 1, &end, 10);
-	if (*end != '\0' || end == colon + 1 || n == 0 || n > UINT16_MAX)
-		return false;
-	len = (size_t)(colon - addr);
-	if (addr[0] == '[') {
-		if (colon[-1] != ']')
-			return false;
-		from = addr + 1;
-		len -= 2;
-	}
-	if (len == 0 || len > 45)
-		return false;
-	memcpy(ip, from, len);
-	ip[len] = '\0';
-	*port = (uint16_t)n;
-	return true;
-}
-
 const char *
 addr_join(const char *ip, uint16_t port, char *dst, size_t cap)
 {

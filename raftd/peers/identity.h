@@ -70,9 +70,7 @@ enum hello_verdict hello_check(const struct identity *own, const char *dc, const
 /* Does it say that our cluster was recovered, as a later generation, without us? */
 bool hello_supersedes(const struct identity *own, const char *dc, const struct hello *h);
 
-/* Splits "ip:port" or "[ip6]:port"; false if it is neither. */
-bool addr_split(const char *addr, char ip[46], uint16_t *port);
-/* The reverse; returns dst. */
+/* "ip:port" or "[ip6]:port"; returns dst. */
 const char *addr_join(const char *ip, uint16_t port, char *dst, size_t cap);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/addr.h"
 #include "common/base/clock.h"
 #include "common/net/msg.h"
 #include "raftd/engine/engine.h"
@@ -249,16 +250,18 @@ peer_dial(struct dialled *p)
 	struct dialer_conf conf = {
 		.on_up = dialled_up, .on_down = dialled_down, .backoff_max = MONO_S(2),
 	};
-	char ip[46], name[300];
+	char ip[ADDR_IP_BYTES], name[300];
+	struct addr to;
 
-	if (!addr_split(p->pub.addr, ip, &conf.port))
+	if (!addr_parse_text(span_str(p->pub.addr), &to))
 		return;
 	snprintf(name, sizeof(name), "raft link to %s", p->pub.name);
 	conf.chan = links_chan_conf(p->l, &dialled_events, p, name);
 	conf.chan.initiator = true;
 	if (!cluster_seals(&p->l->d->cluster))
 		conf.chan.noise = NULL;
-	conf.ip = ip;
+	conf.ip = addr_ip(&to, ip);
+	conf.port = to.port;
 	p->dialer = dialer_new(&conf);
 }
 

@@ -16,10 +16,9 @@ struct look {
 static uint64_t
 source_of_addr(const char *addr)
 {
-	char ip[46];
-	uint16_t port;
+	struct addr a;
 
-	return addr_split(addr, ip, &port) ? source_of_text(ip) : 0;
+	return addr_parse_text(span_str(addr), &a) ? source_of_ip(&a) : 0;
 }
 
 static void

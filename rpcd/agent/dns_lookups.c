@@ -126,9 +126,9 @@ question_make(struct question *q, const struct dns_lookups *l, const struct msg_
 	if (q->dc.len > 0)
 		memcpy(text, ask->datacenter.p, ask->datacenter.len);
 	if (q->kind == DNS_KIND_QUERY) {
-		char from[ADDR_IP_BYTES];
+		struct addr from;
 
-		q->source = span_copy(ask->source, from, sizeof(from)) ? source_of_text(from) : 0;
+		q->source = addr_parse_span(ask->source, 0, &from) ? source_of_ip(&from) : 0;
 		schema_pack(&prepared_ask_schema, &(struct prepared_ask){ .Name = ask->name, .Address = ask->source,
 		    .Agent = q->dc.len > 0 ? SPAN_NONE : span_str(l->conf.node_name) }, &q->args);
 		return !q->args.failed;

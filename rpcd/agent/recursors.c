@@ -155,13 +155,13 @@ warn_of(struct recursors *r, const struct entry *e, const char *why, bool failed
 static bool
 read_addrs(const struct span_list *from, char (*addrs)[RECURSOR_TEXT_BYTES])
 {
-	char text[RECURSOR_TEXT_BYTES], ip[CLUSTER_IP_BYTES];
-	uint16_t port;
+	char ip[ADDR_IP_BYTES];
+	struct addr a;
 
 	for (uint32_t i = 0; i < from->n; i++) {
-		if (!span_copy(from->v[i], text, sizeof(text)) || !cluster_addr_parse(text, 0, ip, &port) || port == 0)
+		if (!addr_parse_text(from->v[i], &a))
 			return false;
-		snprintf(addrs[i], RECURSOR_TEXT_BYTES, "%s %u", ip, port);
+		snprintf(addrs[i], RECURSOR_TEXT_BYTES, "%s %u", addr_ip(&a, ip), a.port);
 	}
 	return true;
 }

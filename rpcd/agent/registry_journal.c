@@ -257,16 +257,12 @@ static void
 set_end_aside(const struct registry_journal *j, struct span text, size_t good, unsigned frames)
 {
 	char bad[PATH_MAX + 8];
-	int fd;
 
 	snprintf(bad, sizeof(bad), "%s.bad", j->journal);
 	log_warn("agent", "%s: its last %zu bytes make no sense, as after a crash in the middle of a write; moved to "
 	    "%s, %u changes before them are kept", j->journal, text.len - good, bad, frames);
-	fd = open(bad, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 || !write_all(fd, text.p + good, text.len - good))
+	if (file_replace(AT_FDCWD, bad, span_of(text.p + good, text.len - good), 0600) != TV_OK)
 		log_warn("agent", "cannot write %s: %s", bad, strerror(errno));
-	if (fd >= 0)
-		close(fd);
 	if (truncate(j->journal, (off_t)good) != 0)
 		log_warn("agent", "cannot shorten %s: %s", j->journal, strerror(errno));
 }

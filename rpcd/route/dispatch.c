@@ -414,18 +414,16 @@ static bool
 leader_addr(struct route *r, const struct raftd_client_status *st, char ip[46], uint16_t *port)
 {
 	const struct member *m = members_server_by_id(r->conf.members, st->leader_id);
-	const char *colon;
+	struct addr a;
 
 	if (m != NULL && member_tag_port(m, "rpc_port") != 0) {
 		member_ip(m, ip);
 		*port = member_tag_port(m, "rpc_port");
 		return true;
 	}
-	colon = strrchr(st->leader_addr, ':');
-	if (colon == NULL || (size_t)(colon - st->leader_addr) >= 46)
+	if (!addr_parse_text(span_str(st->leader_addr), &a))
 		return false;
-	memcpy(ip, st->leader_addr, (size_t)(colon - st->leader_addr));
-	ip[colon - st->leader_addr] = '\0';
+	addr_ip(&a, ip);
 	*port = r->conf.rpc_port;
 	return true;
 }

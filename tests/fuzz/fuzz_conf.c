@@ -86,7 +86,7 @@ tree(struct span text)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char ip[CLUSTER_IP_BYTES], text[64];
+	char ip[ADDR_IP_BYTES], text[64];
 	uint16_t port;
 
 	table(span_of(data, size));

@@ -53,6 +53,8 @@ START_TEST(text_there_and_back)
 	ck_assert_str_eq(addr_ip(&a, ip), good[_i].printed != NULL ? good[_i].printed : good[_i].text);
 	snprintf(expected, sizeof(expected), a.len == 4 ? "%s:8301" : "[%s]:8301", ip);
 	ck_assert_str_eq(addr_text(&a, text), expected);
+	ck_assert(addr_parse_text(span_str(text), &b));
+	ck_assert(addr_eq(&a, &b));
 	ck_assert(addr_parse_span(span_str(ip), 8301, &b));
 	ck_assert(addr_eq(&a, &b));
 	b.port++;
@@ -134,6 +136,25 @@ START_TEST(what_is_none)
 }
 END_TEST
 
+START_TEST(no_address_with_a_port)
+{
+	static const char *const texts[] = {
+		"", ":1", ":", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:99999999999999999999", "1.2.3.4:8x",
+		"1.2.3.4: 8", "1.2.3.4:+8", "1.2.3.4:-8", "[::1:8", "[]:1", "[:1", "]:1", "[::1]", "[::1]x:1", "host:1",
+		"[fe80::1%1]:1", "0000:0000:0000:0000:0000:ffff:255.255.255.255:000000000080",
+	};
+	struct addr a = { .len = 4 };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		ck_assert_msg(!addr_parse_text(span_str(texts[i]), &a), "%s", texts[i]);
+		ck_assert_uint_eq(a.len + a.port, 0);
+	}
+	ck_assert(addr_parse_text(span_str("[1.2.3.4]:8"), &a));
+	ck_assert_uint_eq(a.port, 8);
+	ck_assert(addr_parse_text(span_str("[0000:0000:0000:0000:0000:ffff:255.255.255.255]:65535"), &a));
+}
+END_TEST
+
 START_TEST(other_forms_are_none)
 {
 	static const uint8_t bytes[20] = { 1 };
@@ -164,6 +185,7 @@ main(void)
 	tcase_add_loop_test(t, what_an_address_is, 0, sizeof(good) / sizeof(good[0]));
 	tcase_add_loop_test(t, for_sockets_there_and_back, 0, sizeof(good) / sizeof(good[0]));
 	tcase_add_loop_test(t, what_is_none, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(t, no_address_with_a_port);
 	tcase_add_test(t, other_forms_are_none);
 	suite_add_tcase(s, t);
 	sr = srunner_create(s);

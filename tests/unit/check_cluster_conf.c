@@ -251,7 +251,7 @@ START_TEST(addresses)
 		{ "[fd00::1", NULL, 0 }, { "[fd00::1]x", NULL, 0 }, { "[fd00::1]:", NULL, 0 }, { "[]", NULL, 0 },
 		{ "host:80", NULL, 0 }, { "10.0.0.1:99999999999999999999", NULL, 0 },
 	};
-	char ip[CLUSTER_IP_BYTES];
+	char ip[ADDR_IP_BYTES];
 	uint16_t port;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

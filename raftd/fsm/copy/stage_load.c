@@ -142,7 +142,7 @@ struct file_source {
 };
 
 static enum tv_err
-file_read(void *ctx, void *p, size_t n, size_t *got)
+source_read(void *ctx, void *p, size_t n, size_t *got)
 {
 	struct file_source *s = ctx;
 
@@ -170,7 +170,7 @@ fsm_archive_check(const char *path, uint64_t state_max, struct fsm_archive_facts
 		return TV_ESYS;
 	}
 	crypto_generichash_init(&src.sum, NULL, 0, sizeof(out->checksum));
-	err = sieve_open(&s, file_read, &src, state_max, errbuf, cap);
+	err = sieve_open(&s, source_read, &src, state_max, errbuf, cap);
 	while (err == TV_OK) {
 		err = snap_in_next(&s.in, &key, &val);
 		if (err != TV_OK)
