@@ -10,6 +10,7 @@
 #include "common/base/file.h"
 
 #define STEP_BYTES 16384u
+#define TEMP_BYTES 16		/* of what makes a name another one */
 
 bool
 write_all(int fd, const void *bytes, size_t len)
@@ -29,12 +30,14 @@ write_all(int fd, const void *bytes, size_t len)
 	return true;
 }
 
+/* Nothing where it is -1. */
 static void
 close_quietly(int fd)
 {
 	int saved = errno;
 
-	(void)close(fd);
+	if (fd >= 0)
+		(void)close(fd);
 	errno = saved;
 }
 
@@ -78,14 +81,13 @@ file_read(const char *path, struct buf *out)
 
 /* -- folders -- */
 
-/* Syncs what fd is of, if it is of anything, and closes it. */
+/* Syncs a folder that was opened, if it was, and closes it. */
 static enum tv_err
 sync_and_close(int fd)
 {
 	bool synced = fd >= 0 && fsync(fd) == 0;
 
-	if (fd >= 0)
-		close_quietly(fd);
+	close_quietly(fd);
 	return synced ? TV_OK : TV_ESYS;
 }
 
@@ -95,7 +97,7 @@ open_dir(int dir, const char *path)
 	return openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* The folder that holds path, and the name in it. */
+/* The folder that holds path, and the name in it; there is room for more behind path. */
 static int
 open_parent(int dir, const char *path, const char **name)
 {
@@ -103,12 +105,12 @@ open_parent(int dir, const char *path, const char **name)
 	char parent[PATH_MAX];
 
 	*name = slash != NULL ? slash + 1 : path;
-	if (slash == NULL)
-		return open_dir(dir, ".");
-	if (span_copy(span_of(path, (size_t)(slash - path)), parent, sizeof(parent)))
-		return open_dir(dir, slash == path ? "/" : parent);
-	errno = ENAMETOOLONG;
-	return -1;
+	if (strlen(path) + TEMP_BYTES > sizeof(parent)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	snprintf(parent, sizeof(parent), "%.*s", (int)(*name - path), path);
+	return open_dir(dir, slash == NULL ? "." : parent);
 }
 
 enum tv_err
@@ -135,8 +137,7 @@ file_rename(const char *from, const char *to)
 
 	if (parent >= 0 && rename(from, to) == 0)
 		return sync_and_close(parent);
-	if (parent >= 0)
-		close_quietly(parent);
+	close_quietly(parent);
 	return TV_ESYS;
 }
 
@@ -184,12 +185,11 @@ replace_open(int dir, const char *path, struct span bytes, mode_t mode, int *fd)
 	*fd = write_beside(dir, temp, bytes, mode);
 	if (*fd >= 0 && renameat(dir, temp, dir, path) == 0)
 		return sync_and_close(parent);
-	if (*fd >= 0) {
+	if (*fd >= 0)
 		unlink_quietly(dir, temp);
-		close_quietly(*fd);
-		*fd = -1;
-	}
+	close_quietly(*fd);
 	close_quietly(parent);
+	*fd = -1;
 	return TV_ESYS;
 }
 
@@ -199,8 +199,7 @@ file_replace(int dir, const char *path, struct span bytes, mode_t mode)
 	int fd;
 	enum tv_err err = replace_open(dir, path, bytes, mode, &fd);
 
-	if (fd >= 0)
-		close_quietly(fd);
+	close_quietly(fd);
 	return err;
 }
 
@@ -225,17 +224,15 @@ file_create(int dir, const char *path, struct span bytes, mode_t mode)
 	}
 	made = fd >= 0 && linkat(dir, temp, dir, path, 0) == 0;
 	there = fd >= 0 && !made && errno == EEXIST;
-	if (fd >= 0) {
+	if (fd >= 0)
 		unlink_quietly(dir, temp);
-		close_quietly(fd);
-	}
-	if (made || there) {
-		if (sync_and_close(parent) == TV_OK)
-			return made ? TV_OK : TV_EEXIST;
-		if (made)
-			unlink_quietly(dir, path);
-	} else if (parent >= 0) {
+	close_quietly(fd);
+	if ((made || there) && fsync(parent) == 0) {
 		close_quietly(parent);
+		return made ? TV_OK : TV_EEXIST;
 	}
+	if (made)
+		unlink_quietly(dir, path);
+	close_quietly(parent);
 	return TV_ESYS;
 }

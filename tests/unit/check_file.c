@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +155,14 @@ START_TEST(odd_places_are_errors)
 	memcpy(path + sizeof(path) - 2, "x", 2);
 	expect_refused(ENAMETOOLONG, path);
 	ck_assert_int_eq(file_sync_parent(path), TV_ESYS);
+	/* One as long as the system takes, for which a longer one beside it has no room: never itself. */
+	ck_assert_int_eq(snprintf(path, sizeof(path), "%s/", dir), (int)strlen(dir) + 1);
+	while (strlen(path) + 2 + strlen("kept") <= PATH_MAX - 1)
+		strcat(path, "./");
+	strcat(path, strlen(path) + strlen("kept") < PATH_MAX - 1 ? "/kept" : "kept");
+	ck_assert_uint_eq(strlen(path), PATH_MAX - 1);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	expect_refused(ENAMETOOLONG, path);
 	ck_assert_int_eq(file_sync_dir(scratch_path("kept")), TV_ESYS);
 	ck_assert_int_eq(errno, ENOTDIR);
 	expect_old(dir);
