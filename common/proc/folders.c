@@ -35,7 +35,7 @@ struct folders {
 	struct trouble data, run;
 	ev_timer timer;
 	struct jobs *jobs;	/* opt.beside */
-	bool looking;		/* there: what follows is the thread's meanwhile, and so are hold, kept and missing */
+	/* What follows is the thread's while a job is there, and so are hold, kept and missing. */
 	enum hold_state state;
 	const char *gone;	/* a file that is missing; NULL: none */
 	char why[1024];
@@ -92,7 +92,6 @@ judge_data(void *ctx)
 	bool lost = f->state == HOLD_LOST || f->gone != NULL;
 	char text[1200] = "";
 
-	f->looking = false;
 	if (f->gone != NULL)
 		snprintf(f->why, sizeof(f->why), "%s/%s is gone", f->opt.hold->path, f->gone);
 	if (lost)
@@ -130,10 +129,8 @@ on_look(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	look_at_socket(f);
-	if (f->looking)
-		return;
 	if (f->jobs != NULL) {
-		f->looking = jobs_add(f->jobs, look_at_data, judge_data, f) == TV_OK;
+		(void)jobs_add_only(f->jobs, look_at_data, judge_data, f);	/* else the next time */
 		return;
 	}
 	look_at_data(f);
@@ -176,7 +173,6 @@ folders_free(struct folders *f)
 		return;
 	ev_timer_stop(f->opt.loop, &f->timer);
 	f->opt.lost = NULL;
-	jobs_stop(f->jobs);
 	jobs_free(f->jobs);
 	free(f->socket);
 	free(f);

@@ -176,6 +176,7 @@ jobs_free(struct jobs *j)
 {
 	if (j == NULL)
 		return;
+	jobs_stop(j);
 	pthread_cond_destroy(&j->wake);
 	pthread_cond_destroy(&j->idle);
 	pthread_mutex_destroy(&j->lock);

@@ -31,7 +31,7 @@ bool jobs_end_within(struct jobs *j, struct mono time);
  * nothing.
  */
 void jobs_stop(struct jobs *j);
-/* After jobs_stop(). */
+/* After jobs_stop(), which it does otherwise. */
 void jobs_free(struct jobs *j);
 
 #endif

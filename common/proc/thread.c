@@ -14,7 +14,7 @@ struct beginning {
 
 /* A thread can name itself only: another one's name is a file below /proc, which the walls hide. */
 static void *
-begin(void *arg)
+thread_main(void *arg)
 {
 	struct beginning b = *(struct beginning *)arg;
 
@@ -24,7 +24,7 @@ begin(void *arg)
 }
 
 static int
-create(pthread_t *out, const pthread_attr_t *attr, const char *name, void *(*start)(void *arg), void *arg)
+start_thread(pthread_t *out, const pthread_attr_t *attr, const char *name, void *(*start)(void *arg), void *arg)
 {
 	struct beginning *b = malloc(sizeof(*b));
 	sigset_t all, old;
@@ -36,7 +36,7 @@ create(pthread_t *out, const pthread_attr_t *attr, const char *name, void *(*sta
 	(void)snprintf(b->name, sizeof(b->name), "%s", name);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(out, attr, begin, b);
+	ret = pthread_create(out, attr, thread_main, b);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret != 0)
 		free(b);
@@ -46,7 +46,7 @@ create(pthread_t *out, const pthread_attr_t *attr, const char *name, void *(*sta
 int
 thread_start(pthread_t *out, const char *name, void *(*start)(void *arg), void *arg)
 {
-	return create(out, NULL, name, start, arg);
+	return start_thread(out, NULL, name, start, arg);
 }
 
 int
@@ -63,7 +63,7 @@ thread_start_detached(const char *name, size_t stack_bytes, void *(*start)(void 
 	if (ret == 0)
 		ret = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	if (ret == 0)
-		ret = create(&thread, &attr, name, start, arg);
+		ret = start_thread(&thread, &attr, name, start, arg);
 	(void)pthread_attr_destroy(&attr);
 	return ret;
 }

@@ -33,8 +33,7 @@ struct space {
 	char dir[512];
 	ev_timer timer;
 	struct jobs *jobs;		/* its own thread: a look must not wait for others' work */
-	bool looking;			/* there, with `sight` */
-	struct sight sight;
+	struct sight sight;		/* the thread's while a job is there */
 	struct reserve file;		/* the thread's, once looks are regular */
 	uint64_t available, reserve;
 	bool doubtful;			/* so much was written that the look which is under way decides */
@@ -152,7 +151,7 @@ look_done(void *ctx)
 {
 	struct space *s = ctx;
 
-	s->looking = s->doubtful = false;
+	s->doubtful = false;
 	s->available = s->sight.available;
 	s->refused = s->sight.refused;
 	if (!s->d->stopping)
@@ -163,12 +162,12 @@ look_done(void *ctx)
 static void
 look(struct space *s)
 {
-	if (s->looking)
+	if (jobs_busy(s->jobs))
 		return;
 	s->sight = (struct sight){ .refused = was_refused(s), .may_take = !s->full };
 	s->before = s->recent;
 	s->recent = 0;
-	s->looking = jobs_add(s->jobs, look_work, look_done, s) == TV_OK;
+	(void)jobs_add(s->jobs, look_work, look_done, s);
 }
 
 static void
@@ -209,7 +208,6 @@ space_free(struct space *s)
 	if (s->changed != NULL)
 		ev_timer_stop(s->d->loop, &s->timer);
 	s->changed = NULL;
-	jobs_stop(s->jobs);
 	jobs_free(s->jobs);
 	reserve_close(&s->file);
 	free(s);

@@ -244,7 +244,6 @@ log_reader_free(struct log_reader *r)
 	if (r == NULL)
 		return;
 	r->read = NULL;
-	jobs_stop(r->jobs);
 	jobs_free(r->jobs);
 	free(r);
 }

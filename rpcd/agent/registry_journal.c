@@ -40,7 +40,7 @@ struct registry_journal {
 	const char *path;
 	char journal[PATH_MAX];
 	struct buf frames;		/* for the next job */
-	bool durable, busy, closed;
+	bool durable, closed;
 	bool lost;			/* frames could not be written: only all of it has them */
 	uint64_t size, all_size;	/* bytes of the journal, and of the last whole file */
 	struct job job;
@@ -167,7 +167,6 @@ done(void *ctx)
 	struct registry_journal *j = ctx;
 	struct job *job = &j->job;
 
-	j->busy = false;
 	j->stats.syncs += job->synced;
 	j->stats.folds += job->folded;
 	j->size = job->size;
@@ -197,7 +196,7 @@ begin(struct registry_journal *j)
 {
 	struct job *job = &j->job;
 
-	if (j->busy || j->closed || (j->frames.len == 0 && !j->durable))
+	if (jobs_busy(j->jobs) || j->closed || (j->frames.len == 0 && !j->durable))
 		return;
 	buf_reset(&job->frames);
 	buf_reset(&job->all);
@@ -213,7 +212,6 @@ begin(struct registry_journal *j)
 		failed(j, j->path, TV_ELIMIT, 0);
 	}
 	j->durable = false;
-	j->busy = true;
 	if (jobs_add(j->jobs, work, done, j) != TV_OK) {
 		work(j);		/* no thread: here, then */
 		done(j);
