@@ -8,6 +8,7 @@
 
 #include "common/base/addr.h"
 #include "common/base/clock.h"
+#include "common/base/join.h"
 #include "common/base/rd.h"
 #include "common/proc/jobs.h"
 #include "common/proc/sandbox.h"
@@ -34,7 +35,7 @@ struct host {
 	struct resolver *resolver;
 	char name[HOST_BYTES_MAX];
 	struct name known;
-	struct lookup *waiting;
+	struct join_flight flight;	/* of lookups, found by the name */
 	ev_timer serve;			/* those that wait are served what is known already */
 	bool overdue;			/* the question under way takes long: old answers serve at once */
 	struct mono begun;		/* the last question */
@@ -43,7 +44,7 @@ struct host {
 };
 
 struct lookup {
-	struct lookup *next;
+	struct join_waiter waiter;
 	struct host *host;
 	struct mono asked;
 	resolve_done *done;
@@ -171,8 +172,7 @@ ask(void *ctx)
 static void
 serve(struct host *h, const struct addresses *found, const char *why)
 {
-	for (struct lookup *l; (l = h->waiting) != NULL;) {
-		h->waiting = l->next;
+	for (struct lookup *l; (l = JOIN_ENTRY(join_next(&h->flight), struct lookup, waiter)) != NULL;) {
 		l->done(l->ctx, found, why);
 		free(l);
 	}
@@ -192,8 +192,7 @@ on_serve(struct ev_loop *loop, ev_timer *w, int events)
 	if (!name_serves(&h->known, now, &found, &why))
 		return;
 	h->overdue = !name_fresh(&h->known, now);
-	for (const struct lookup *l = h->waiting; l != NULL; l = l->next)
-		h->resolver->stats.old_used += h->overdue;
+	h->resolver->stats.old_used += h->overdue ? h->flight.waiting : 0;
 	serve(h, found, why);
 }
 
@@ -214,7 +213,7 @@ on_asked(void *ctx)
 	r->stats.unanswered += a.outcome == NAME_NO_ANSWER;
 	ev_timer_stop(r->loop, &h->serve);
 	h->overdue = false;
-	if (h->waiting != NULL)
+	if (h->flight.waiting > 0)
 		ev_feed_event(r->loop, &h->serve, EV_TIMER);
 	pump(r);
 }
@@ -272,8 +271,8 @@ hash(const char *host)
 static bool
 forgettable(const struct host *h, struct mono now)
 {
-	return h->item.owner == NULL && h->waiting == NULL && !ev_is_active(&h->serve) && !ev_is_pending(&h->serve) &&
-	    name_forgettable(&h->known, now);
+	return h->item.owner == NULL && h->flight.waiting == 0 && !ev_is_active(&h->serve) &&
+	    !ev_is_pending(&h->serve) && name_forgettable(&h->known, now);
 }
 
 /* Also forgets names of the chain that no check has had for long. */
@@ -345,8 +344,8 @@ resolve(struct resolver *r, const char *host, struct span owner, resolve_done *d
 		free(l);
 		return NULL;
 	}
-	*l = (struct lookup){ .next = h->waiting, .host = h, .asked = now, .done = done, .ctx = ctx };
-	h->waiting = l;
+	*l = (struct lookup){ .host = h, .asked = now, .done = done, .ctx = ctx };
+	join_wait(&h->flight, &l->waiter);
 	plan(h, now);
 	pump(r);
 	return l;
@@ -356,13 +355,10 @@ void
 resolve_cancel(struct lookup *l)
 {
 	struct host *h = l->host;
-	struct lookup **at = &h->waiting;
+	bool was_last = join_leave(&l->waiter) != NULL;
 
-	while (*at != l)
-		at = &(*at)->next;
-	*at = l->next;
 	free(l);
-	if (h->waiting == NULL && h->item.owner != NULL && !h->item.placed)
+	if (was_last && h->item.owner != NULL && !h->item.placed)
 		fair_remove(h->resolver->fair, &h->item);
 }
 
