@@ -1,5 +1,4 @@
 /* A hash map of entries in the caller's memory, see map.h. */
-#include <sodium.h>
 #include <stdlib.h>
 
 #include "common/base/map.h"
@@ -8,18 +7,6 @@
 #define ONE_MAX 4u			/* entries that are found without buckets */
 #define BUCKETS_KEPT 256u		/* of an empty map, at most */
 #define STEP 32u			/* old buckets emptied with each entry added, some microseconds */
-
-_Static_assert(MAP_KEY_BYTES == crypto_shorthash_KEYBYTES, "hash key");
-_Static_assert(crypto_shorthash_BYTES == sizeof(uint64_t), "a hash is a number");
-
-uint64_t
-map_hash(const uint8_t key[MAP_KEY_BYTES], struct span bytes)
-{
-	uint64_t hash;
-
-	(void)crypto_shorthash((uint8_t *)&hash, bytes.p, bytes.len, key);	/* cannot fail */
-	return hash;
-}
 
 static struct map_node **
 bucket_of(struct map *m, uint64_t hash)

@@ -23,13 +23,7 @@ put_first(struct cache_table *t, struct cache_entry *e)
 {
 	struct cache_list *l = list_of(t, e);
 
-	e->prev = NULL;
-	e->next = l->first;
-	if (l->first != NULL)
-		l->first->prev = e;
-	else
-		l->last = e;
-	l->first = e;
+	TAILQ_INSERT_HEAD(&l->entries, e, of_account);
 	l->bytes += bytes_of(e);
 }
 
@@ -38,14 +32,7 @@ take_out(struct cache_table *t, struct cache_entry *e)
 {
 	struct cache_list *l = list_of(t, e);
 
-	if (e->prev != NULL)
-		e->prev->next = e->next;
-	else
-		l->first = e->next;
-	if (e->next != NULL)
-		e->next->prev = e->prev;
-	else
-		l->last = e->prev;
+	TAILQ_REMOVE(&l->entries, e, of_account);
 	l->bytes -= bytes_of(e);
 }
 
@@ -67,7 +54,7 @@ cache_account_remove(struct cache_table *t, struct cache_entry *e)
 void
 cache_account_use(struct cache_table *t, struct cache_entry *e)
 {
-	if (list_of(t, e)->first == e && (e->often || !e->asked)) {
+	if (TAILQ_FIRST(&list_of(t, e)->entries) == e && (e->often || !e->asked)) {
 		e->asked = true;
 		return;
 	}
@@ -92,10 +79,10 @@ cache_account_resize(struct cache_table *t, struct cache_entry *e, size_t value_
 static struct cache_entry *
 oldest(const struct cache_list *l, const struct cache_entry *keep)
 {
-	struct cache_entry *e = l->last;
+	struct cache_entry *e = TAILQ_LAST(&l->entries, cache_entries);
 
-	for (unsigned i = 0; e != NULL && i < LOOKS_MAX; i++, e = e->prev)
-		if (e != keep && e->waiters == NULL && e->ready == 0)
+	for (unsigned i = 0; e != NULL && i < LOOKS_MAX; i++, e = TAILQ_PREV(e, cache_entries, of_account))
+		if (e != keep && LIST_EMPTY(&e->waiters) && e->ready == 0)
 			return e;
 	return NULL;
 }

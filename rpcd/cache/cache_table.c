@@ -6,7 +6,6 @@
 #include "common/record/op_note.h"
 #include "rpcd/cache/cache_table_int.h"
 
-#define BUCKETS_MIN 256
 #define PACE MONO_MS(20)		/* two fetches of one entry begin no closer to each other */
 #define RETRY_FIRST MONO_MS(250)
 #define RETRY_LAST MONO_S(5)
@@ -15,43 +14,15 @@
 
 /* -- entries ----------------------------------------------------------------- */
 
-static struct cache_entry **
-bucket_of(struct cache_table *t, uint64_t hash)
-{
-	return &t->buckets[hash & (t->bucket_count - 1)];
-}
-
 static struct cache_entry *
 find(struct cache_table *t, struct span key, uint64_t hash)
 {
 	struct cache_entry *e;
 
-	for (e = *bucket_of(t, hash); e != NULL; e = e->chain)
-		if (e->hash == hash && span_eq(span_of(e->key, e->key_len), key))
+	MAP_FOREACH_HASH(e, &t->entries, hash, node)
+		if (span_eq(span_of(e->key, e->key_len), key))
 			return e;
 	return NULL;
-}
-
-/* Twice as many buckets; without memory the chains get longer. */
-static void
-grow(struct cache_table *t)
-{
-	size_t count = t->bucket_count * 2, old_count = t->bucket_count;
-	struct cache_entry **old = t->buckets, **fresh = calloc(count, sizeof(*fresh));
-
-	if (fresh == NULL)
-		return;
-	t->buckets = fresh;
-	t->bucket_count = count;
-	for (size_t i = 0; i < old_count; i++)
-		while (old[i] != NULL) {
-			struct cache_entry *e = old[i], **at = bucket_of(t, e->hash);
-
-			old[i] = e->chain;
-			e->chain = *at;
-			*at = e;
-		}
-	free(old);
 }
 
 static struct cache_place *
@@ -59,7 +30,7 @@ place_of(struct cache_table *t, struct span name)
 {
 	struct cache_place *p;
 
-	for (p = t->places; p != NULL; p = p->next)
+	LIST_FOREACH(p, &t->places, link)
 		if (span_eq(span_of(p->name, p->name_len), name))
 			return p;
 	p = calloc(1, sizeof(*p) + name.len);
@@ -68,15 +39,14 @@ place_of(struct cache_table *t, struct span name)
 	p->name_len = name.len;
 	if (name.len > 0)
 		memcpy(p->name, name.p, name.len);
-	p->next = t->places;
-	t->places = p;
+	LIST_INSERT_HEAD(&t->places, p, link);
 	return p;
 }
 
 static void
-place_leave(struct cache_table *t, struct cache_entry *e)
+place_leave(struct cache_entry *e)
 {
-	struct cache_place *p = e->place, **at = &t->places;
+	struct cache_place *p = e->place;
 
 	if (p->probe == e)
 		p->probe = NULL;
@@ -84,9 +54,7 @@ place_leave(struct cache_table *t, struct cache_entry *e)
 	e->place = NULL;
 	if (--p->entries > 0)
 		return;
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
+	LIST_REMOVE(p, link);
 	free(p);
 }
 
@@ -102,8 +70,7 @@ lost_set(struct cache_table *t, struct cache_entry *e, struct mono at)
 static void
 bury(struct cache_table *t, struct cache_entry *e)
 {
-	e->chain = t->grave;
-	t->grave = e;
+	SLIST_INSERT_HEAD(&t->grave, e, past);
 }
 
 static void
@@ -120,10 +87,10 @@ entry_free(struct cache_entry *e)
 static void
 empty_grave(struct cache_table *t)
 {
-	while (t->grave != NULL) {
-		struct cache_entry *e = t->grave;
+	struct cache_entry *e;
 
-		t->grave = e->chain;
+	while ((e = SLIST_FIRST(&t->grave)) != NULL) {
+		SLIST_REMOVE_HEAD(&t->grave, past);
 		entry_free(e);
 	}
 }
@@ -134,60 +101,48 @@ news_add(struct cache_table *t, struct cache_watch *w)
 	if (w->queued)
 		return;
 	w->queued = true;
-	w->queue_next = NULL;
-	*t->news_end = w;
-	t->news_end = &w->queue_next;
+	STAILQ_INSERT_TAIL(&t->news, w, news);
 }
 
 static void
 tell_watches(struct cache_table *t, struct cache_entry *e)
 {
-	for (struct cache_watch *w = e->watches; w != NULL; w = w->next)
+	struct cache_watch *w;
+
+	LIST_FOREACH(w, &e->watches, link)
 		news_add(t, w);
 }
 
 static void
 fetch_dequeue(struct cache_table *t, struct cache_entry *e)
 {
-	struct cache_entry **at = &t->wanted;
-
 	if (e->fetch_state != FETCH_WANTED)
 		return;
-	while (*at != e)
-		at = &(*at)->wanted_next;
-	*at = e->wanted_next;
-	if (t->wanted_end == &e->wanted_next)
-		t->wanted_end = at;
+	STAILQ_REMOVE(&t->wanted, e, cache_entry, wanted);
 	e->fetch_state = FETCH_NONE;
 }
 
 void
 cache_entry_end(struct cache_table *t, struct cache_entry *e)
 {
-	struct cache_entry **at = bucket_of(t, e->hash);
+	struct cache_watch *w;
 
-	TV_ASSERT(!e->ended && e->waiters == NULL);
+	TV_ASSERT(!e->ended && LIST_EMPTY(&e->waiters));
 	lost_set(t, e, MONO_ZERO);
-	while (*at != e)
-		at = &(*at)->chain;
-	*at = e->chain;
+	map_remove(&t->entries, &e->node);
 	e->ended = true;
 	cache_account_remove(t, e);
 	deadlines_remove(&t->entry_dues, &e->due);
-	place_leave(t, e);
+	place_leave(e);
 	fetch_dequeue(t, e);
-	while (e->watches != NULL) {
-		struct cache_watch *w = e->watches;
-
-		e->watches = w->next;
+	while ((w = LIST_FIRST(&e->watches)) != NULL) {
+		LIST_REMOVE(w, link);
 		w->entry = NULL;
-		w->next = w->prev = NULL;
 		news_add(t, w);
 	}
 	t->stats.entries--;
 	if (e->fetch_state == FETCH_UNDER_WAY) {
-		e->cancel_next = t->cancels;	/* cache_table_next_cancel() buries it */
-		t->cancels = e;
+		SLIST_INSERT_HEAD(&t->cancels, e, past);	/* cache_table_next_cancel() buries it */
 		t->stats.fetching--;
 	} else if (e->ready == 0) {
 		bury(t, e);
@@ -200,9 +155,7 @@ fetch_want(struct cache_table *t, struct cache_entry *e)
 	if (e->fetch_state != FETCH_NONE)
 		return;
 	e->fetch_state = FETCH_WANTED;
-	e->wanted_next = NULL;
-	*t->wanted_end = e;
-	t->wanted_end = &e->wanted_next;
+	STAILQ_INSERT_TAIL(&t->wanted, e, wanted);
 }
 
 /* When it needs a look: for its next fetch, or since it may have been unused for too long. */
@@ -223,8 +176,6 @@ entry_new(struct cache_table *t, struct mono now, const struct cache_ask *q, uin
 	if (!cache_make_room(t, sizeof(*e) + q->key.len, 1, NULL) ||
 	    !deadlines_reserve(&t->entry_dues, t->stats.entries + 1u))
 		return NULL;
-	if (t->stats.entries >= t->bucket_count)
-		grow(t);
 	e = calloc(1, sizeof(*e) + q->key.len);
 	if (e == NULL)
 		return NULL;
@@ -235,13 +186,11 @@ entry_new(struct cache_table *t, struct mono now, const struct cache_ask *q, uin
 	}
 	p->entries++;
 	p->refreshed += q->refreshed;
-	e->hash = hash;
 	e->place = p;
 	e->refreshed = q->refreshed;
 	e->key_len = (uint32_t)q->key.len;
 	memcpy(e->key, q->key.p, q->key.len);
-	e->chain = *bucket_of(t, hash);
-	*bucket_of(t, hash) = e;
+	map_add(&t->entries, &e->node, hash);
 	e->used_at = now;
 	t->stats.entries++;
 	cache_account_add(t, e, q->source);
@@ -253,44 +202,17 @@ entry_new(struct cache_table *t, struct mono now, const struct cache_ask *q, uin
 
 /* -- waiting ------------------------------------------------------------------ */
 
-static void
-list_add(struct cache_waiter **list, struct cache_waiter *w)
-{
-	w->prev = NULL;
-	w->next = *list;
-	if (w->next != NULL)
-		w->next->prev = w;
-	*list = w;
-}
-
-static void
-list_remove(struct cache_waiter **list, struct cache_waiter *w)
-{
-	if (w->prev != NULL)
-		w->prev->next = w->next;
-	else
-		*list = w->next;
-	if (w->next != NULL)
-		w->next->prev = w->prev;
-}
-
 /* From those who wait to those who have their answer. */
 static void
 ready(struct cache_table *t, struct cache_waiter *w)
 {
 	struct cache_entry *e = w->entry;
 
-	list_remove(&e->waiters, w);
+	LIST_REMOVE(w, waiting);
 	deadlines_remove(&t->waiter_dues, &w->deadline);
 	w->ready = true;
 	e->ready++;
-	w->next = NULL;
-	w->prev = t->ready_last;
-	if (t->ready_last != NULL)
-		t->ready_last->next = w;
-	else
-		t->ready = w;
-	t->ready_last = w;
+	TAILQ_INSERT_TAIL(&t->ready, w, answered);
 }
 
 static void
@@ -298,9 +220,7 @@ ready_remove(struct cache_table *t, struct cache_waiter *w)
 {
 	struct cache_entry *e = w->entry;
 
-	if (w->next == NULL)
-		t->ready_last = w->prev;
-	list_remove(&t->ready, w);
+	TAILQ_REMOVE(&t->ready, w, answered);
 	t->stats.waiting--;
 	w->entry = NULL;
 	if (--e->ready == 0 && e->ended && e->fetch_state != FETCH_UNDER_WAY)
@@ -319,7 +239,7 @@ wait_for(struct cache_table *t, struct mono now, struct cache_entry *e, const st
 	}
 	*w = (struct cache_waiter){ .entry = e, .index = q->index, .stale_if_error = q->stale_if_error };
 	w->for_index = timed;
-	list_add(&e->waiters, w);
+	LIST_INSERT_HEAD(&e->waiters, w, waiting);
 	t->stats.waiting++;
 	t->stats.misses++;
 	if (timed) {
@@ -343,7 +263,7 @@ cache_table_cancel(struct cache_table *t, struct cache_waiter *w)
 		ready_remove(t, w);
 		return;
 	}
-	list_remove(&w->entry->waiters, w);
+	LIST_REMOVE(w, waiting);
 	deadlines_remove(&t->waiter_dues, &w->deadline);
 	t->stats.waiting--;
 	w->entry = NULL;
@@ -425,32 +345,18 @@ cache_table_watch(struct cache_table *t, struct mono now, const struct cache_ask
 	*w = (struct cache_watch){ .entry = e };
 	if (e == NULL)
 		return false;
-	w->next = e->watches;
-	if (w->next != NULL)
-		w->next->prev = w;
-	e->watches = w;
+	LIST_INSERT_HEAD(&e->watches, w, link);
 	return true;
 }
 
 void
 cache_table_unwatch(struct cache_table *t, struct cache_watch *w)
 {
-	struct cache_watch **at = &t->news;
-
 	empty_grave(t);
-	if (w->queued) {
-		while (*at != w)
-			at = &(*at)->queue_next;
-		*at = w->queue_next;
-		if (t->news_end == &w->queue_next)
-			t->news_end = at;
-	}
-	if (w->entry != NULL && w->prev == NULL)
-		w->entry->watches = w->next;
-	if (w->prev != NULL)
-		w->prev->next = w->next;
-	if (w->next != NULL)
-		w->next->prev = w->prev;
+	if (w->queued)
+		STAILQ_REMOVE(&t->news, w, cache_watch, news);
+	if (w->entry != NULL)
+		LIST_REMOVE(w, link);
 	*w = (struct cache_watch){ .entry = NULL };
 }
 
@@ -482,7 +388,7 @@ cache_table_forget(struct cache_table *t, struct span key, struct mono since)
 
 	empty_grave(t);
 	e = find(t, key, t->conf.hash(key.p, key.len));
-	if (e == NULL || e->waiters != NULL || e->ready > 0 || e->watches != NULL || mono_before(since, e->used_at))
+	if (e == NULL || !LIST_EMPTY(&e->waiters) || e->ready > 0 || !LIST_EMPTY(&e->watches) || mono_before(since, e->used_at))
 		return;
 	cache_entry_end(t, e);
 }
@@ -515,6 +421,8 @@ place_lost(struct cache_place *p, struct mono now)
 static void
 place_found(struct cache_table *t, struct cache_place *p, struct mono now)
 {
+	struct map_node *tmp;
+	struct cache_entry *e;
 	uint64_t spread;
 
 	if (p->lost_at.ns == 0)
@@ -522,12 +430,11 @@ place_found(struct cache_table *t, struct cache_place *p, struct mono now)
 	p->lost_at = MONO_ZERO;
 	p->probe = NULL;
 	spread = (uint64_t)mono_mul(FOLLOW_EACH, (int64_t)p->entries).ns;
-	for (size_t i = 0; i < t->bucket_count; i++)
-		for (struct cache_entry *e = t->buckets[i]; e != NULL; e = e->chain)
-			if (e->place == p && e->fetch_state == FETCH_NONE && e->fetch_at.ns != 0) {
-				e->fetch_at = mono_add(now, (struct mono){ (int64_t)rng_below(&t->rng, spread) });
-				due_set(t, e);
-			}
+	MAP_FOREACH(e, &t->entries, node, tmp)
+		if (e->place == p && e->fetch_state == FETCH_NONE && e->fetch_at.ns != 0) {
+			e->fetch_at = mono_add(now, (struct mono){ (int64_t)rng_below(&t->rng, spread) });
+			due_set(t, e);
+		}
 }
 
 static void
@@ -544,8 +451,8 @@ fail_waiters(struct cache_table *t, struct cache_entry *e, struct mono now)
 {
 	struct cache_waiter *next;
 
-	for (struct cache_waiter *w = e->waiters; w != NULL; w = next) {
-		next = w->next;
+	for (struct cache_waiter *w = LIST_FIRST(&e->waiters); w != NULL; w = next) {
+		next = LIST_NEXT(w, waiting);
 		if (w->for_index && e->valid && is_unreached(e->err))
 			continue;		/* it may come yet, or his time passes */
 		w->stale = e->valid && is_unreached(e->err) && mono_before(age_of(e, now), w->stale_if_error);
@@ -566,7 +473,7 @@ fetch_failed(struct cache_table *t, struct mono now, struct cache_entry *e, cons
 		place_lost(e->place, now);
 	if (!unreached || !e->valid) {
 		e->valid = false;
-		if (e->waiters == NULL)
+		if (LIST_EMPTY(&e->waiters))
 			cache_entry_end(t, e);
 		return;
 	}
@@ -612,8 +519,8 @@ answer_waiters(struct cache_table *t, struct cache_entry *e, bool all)
 {
 	struct cache_waiter *next;
 
-	for (struct cache_waiter *w = e->waiters; w != NULL; w = next) {
-		next = w->next;
+	for (struct cache_waiter *w = LIST_FIRST(&e->waiters); w != NULL; w = next) {
+		next = LIST_NEXT(w, waiting);
 		if (!w->for_index || all || e->index > w->index)
 			ready(t, w);
 	}
@@ -623,11 +530,7 @@ answer_waiters(struct cache_table *t, struct cache_entry *e, bool all)
 static void
 cancel_drop(struct cache_table *t, struct cache_entry *e)
 {
-	struct cache_entry **at = &t->cancels;
-
-	while (*at != e)
-		at = &(*at)->cancel_next;
-	*at = e->cancel_next;
+	SLIST_REMOVE(&t->cancels, e, cache_entry, past);
 	e->fetch_state = FETCH_NONE;
 	if (e->ready == 0)
 		bury(t, e);
@@ -695,7 +598,7 @@ static void
 entry_due(struct cache_table *t, struct mono now, struct cache_entry *e)
 {
 	if (!mono_before(now, mono_add(e->used_at, t->conf.ttl))) {
-		if (e->waiters == NULL && e->ready == 0) {
+		if (LIST_EMPTY(&e->waiters) && e->ready == 0) {
 			t->stats.expired++;
 			cache_entry_end(t, e);
 			return;
@@ -747,14 +650,12 @@ cache_table_due(const struct cache_table *t)
 bool
 cache_table_next_fetch(struct cache_table *t, struct mono now, struct cache_fetch *out)
 {
-	struct cache_entry *e = t->wanted;
+	struct cache_entry *e = STAILQ_FIRST(&t->wanted);
 
 	empty_grave(t);
 	if (e == NULL)
 		return false;
-	t->wanted = e->wanted_next;
-	if (t->wanted == NULL)
-		t->wanted_end = &t->wanted;
+	STAILQ_REMOVE_HEAD(&t->wanted, wanted);
 	e->fetch_state = FETCH_UNDER_WAY;
 	e->fetch_at = MONO_ZERO;
 	e->begun_at = now;
@@ -775,12 +676,12 @@ cache_table_set_fetch(struct cache_entry *e, void *fetch)
 bool
 cache_table_next_cancel(struct cache_table *t, void **fetch)
 {
-	struct cache_entry *e = t->cancels;
+	struct cache_entry *e = SLIST_FIRST(&t->cancels);
 
 	empty_grave(t);
 	if (e == NULL)
 		return false;
-	t->cancels = e->cancel_next;
+	SLIST_REMOVE_HEAD(&t->cancels, past);
 	e->fetch_state = FETCH_NONE;
 	*fetch = e->fetch;
 	if (e->ready == 0)
@@ -791,7 +692,7 @@ cache_table_next_cancel(struct cache_table *t, void **fetch)
 struct cache_waiter *
 cache_table_next_answer(struct cache_table *t, struct mono now, struct cache_answer *out)
 {
-	struct cache_waiter *w = t->ready;
+	struct cache_waiter *w = TAILQ_FIRST(&t->ready);
 	struct cache_entry *e;
 
 	empty_grave(t);
@@ -812,14 +713,12 @@ cache_table_next_answer(struct cache_table *t, struct mono now, struct cache_ans
 struct cache_watch *
 cache_table_next_news(struct cache_table *t, struct mono now, struct cache_answer *out)
 {
-	struct cache_watch *w = t->news;
+	struct cache_watch *w = STAILQ_FIRST(&t->news);
 
 	empty_grave(t);
 	if (w == NULL)
 		return NULL;
-	t->news = w->queue_next;
-	if (t->news == NULL)
-		t->news_end = &t->news;
+	STAILQ_REMOVE_HEAD(&t->news, news);
 	w->queued = false;
 	*out = (struct cache_answer){ .reply = { .err = TV_ECLOSED } };
 	if (w->entry != NULL)
@@ -830,7 +729,9 @@ cache_table_next_news(struct cache_table *t, struct mono now, struct cache_answe
 struct span
 cache_table_place(const struct cache_table *t, unsigned i)
 {
-	for (const struct cache_place *p = t->places; p != NULL; p = p->next)
+	const struct cache_place *p;
+
+	LIST_FOREACH(p, &t->places, link)
 		if (p->refreshed > 0 && i-- == 0)
 			return span_of(p->name, p->name_len);
 	return SPAN_NONE;
@@ -848,12 +749,14 @@ void
 cache_table_limit(struct cache_table *t, uint64_t bytes_max, struct mono ttl)
 {
 	bool shorter = mono_before(ttl, t->conf.ttl);
+	struct map_node *tmp;
+	struct cache_entry *e;
 
 	empty_grave(t);
 	t->conf.bytes_max = bytes_max;
 	t->conf.ttl = ttl;
-	for (size_t i = 0; shorter && i < t->bucket_count; i++)
-		for (struct cache_entry *e = t->buckets[i]; e != NULL; e = e->chain)
+	MAP_FOREACH(e, &t->entries, node, tmp)
+		if (shorter)
 			due_set(t, e);
 	(void)cache_make_room(t, 0, 0, NULL);
 }
@@ -861,13 +764,13 @@ cache_table_limit(struct cache_table *t, uint64_t bytes_max, struct mono ttl)
 void
 cache_table_clear(struct cache_table *t)
 {
+	struct map_node *tmp;
+	struct cache_entry *e;
+
 	empty_grave(t);
-	for (size_t i = 0; i < t->bucket_count; i++)
-		for (struct cache_entry *e = t->buckets[i], *next; e != NULL; e = next) {
-			next = e->chain;
-			if (e->waiters == NULL && e->ready == 0)
-				cache_entry_end(t, e);
-		}
+	MAP_FOREACH(e, &t->entries, node, tmp)
+		if (LIST_EMPTY(&e->waiters) && e->ready == 0)
+			cache_entry_end(t, e);
 }
 
 struct cache_table *
@@ -878,15 +781,14 @@ cache_table_new(const struct cache_table_conf *conf)
 	if (t == NULL)
 		return NULL;
 	t->conf = *conf;
-	t->wanted_end = &t->wanted;
-	t->news_end = &t->news;
-	t->bucket_count = BUCKETS_MIN;
-	t->buckets = calloc(t->bucket_count, sizeof(struct cache_entry *));
-	rng_seed(&t->rng, conf->seed);
-	if (t->buckets == NULL) {
-		free(t);
-		return NULL;
+	STAILQ_INIT(&t->wanted);
+	STAILQ_INIT(&t->news);
+	TAILQ_INIT(&t->ready);
+	for (unsigned i = 0; i < CACHE_ACCOUNTS; i++) {
+		TAILQ_INIT(&t->accounts[i].once.entries);
+		TAILQ_INIT(&t->accounts[i].often.entries);
 	}
+	rng_seed(&t->rng, conf->seed);
 	return t;
 }
 
@@ -896,10 +798,10 @@ cache_table_free(struct cache_table *t)
 	if (t == NULL)
 		return;
 	cache_table_clear(t);
-	TV_ASSERT(t->stats.entries == 0 && t->cancels == NULL && t->news == NULL);
+	TV_ASSERT(t->stats.entries == 0 && SLIST_EMPTY(&t->cancels) && STAILQ_EMPTY(&t->news));
 	empty_grave(t);
 	deadlines_done(&t->entry_dues);
 	deadlines_done(&t->waiter_dues);
-	free(t->buckets);
+	map_done(&t->entries);
 	free(t);
 }

@@ -21,6 +21,8 @@
 #ifndef TV_RPCD_CACHE_CACHE_TABLE_H
 #define TV_RPCD_CACHE_CACHE_TABLE_H
 
+#include <sys/queue.h>
+
 #include "common/base/deadlines.h"
 #include "common/record/ops.h"
 
@@ -64,7 +66,10 @@ struct cache_answer {
 
 /* Somebody who waits for an answer; a part of his own memory.  All fields are the table's. */
 struct cache_waiter {
-	struct cache_waiter *next, *prev;
+	union {
+		LIST_ENTRY(cache_waiter) waiting;	/* of the entry */
+		TAILQ_ENTRY(cache_waiter) answered;	/* ready */
+	};
 	struct cache_entry *entry;	/* NULL: he does not wait */
 	struct deadline deadline;
 	uint64_t index;
@@ -74,8 +79,8 @@ struct cache_waiter {
 };
 /* Somebody who hears of each change of an entry; likewise. */
 struct cache_watch {
-	struct cache_watch *next, *prev;
-	struct cache_watch *queue_next;
+	LIST_ENTRY(cache_watch) link;	/* of the entry */
+	STAILQ_ENTRY(cache_watch) news;	/* while `queued` */
 	struct cache_entry *entry;	/* NULL: the entry has ended */
 	bool queued;
 };

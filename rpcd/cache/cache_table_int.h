@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "common/base/map.h"
 #include "common/base/rng.h"
 #include "rpcd/cache/cache_table.h"
 
@@ -15,7 +16,7 @@ enum fetch_state { FETCH_NONE, FETCH_WANTED, FETCH_UNDER_WAY };
 
 /* A datacenter that entries come from. */
 struct cache_place {
-	struct cache_place *next;
+	LIST_ENTRY(cache_place) link;
 	unsigned entries, refreshed;
 	struct mono lost_at;		/* 0: its servers answer, as far as we know */
 	struct cache_entry *probe;	/* whose fetch finds out when they do again */
@@ -24,7 +25,7 @@ struct cache_place {
 };
 
 struct cache_list {
-	struct cache_entry *first, *last;	/* the first was used last */
+	TAILQ_HEAD(cache_entries, cache_entry) entries;	/* the first was used last */
 	uint64_t bytes;
 };
 
@@ -34,18 +35,19 @@ struct cache_account {
 };
 
 struct cache_entry {
-	struct cache_entry *chain;	/* bucket, or grave */
-	struct cache_entry *prev, *next;	/* its list of its account */
+	struct map_node node;
+	TAILQ_ENTRY(cache_entry) of_account;
 	union {
-		struct cache_entry *wanted_next, *cancel_next;
+		STAILQ_ENTRY(cache_entry) wanted;
+		SLIST_ENTRY(cache_entry) past;	/* ended: in `cancels`, then in the grave */
 	};
 	struct cache_place *place;	/* NULL: it has ended */
-	struct cache_waiter *waiters;
-	struct cache_watch *watches;
+	LIST_HEAD(, cache_waiter) waiters;
+	LIST_HEAD(, cache_watch) watches;
 	void *fetch;			/* the caller's */
 	uint8_t *value;
 	char *text;			/* of the last error */
-	uint64_t hash, index, version, last_contact_ms;
+	uint64_t index, version, last_contact_ms;
 	struct deadline due;
 	struct mono used_at, fetched_at, begun_at;
 	struct mono lost_at;		/* 0: in contact */
@@ -64,15 +66,14 @@ struct cache_entry {
 struct cache_table {
 	struct cache_table_conf conf;
 	struct rng rng;
-	struct cache_entry **buckets;
-	size_t bucket_count;		/* a power of two */
+	struct map entries;
 	struct cache_account accounts[CACHE_ACCOUNTS];
-	struct cache_place *places;
+	LIST_HEAD(, cache_place) places;
 	struct deadlines entry_dues, waiter_dues;
-	struct cache_entry *wanted, **wanted_end;
-	struct cache_entry *cancels, *grave;
-	struct cache_waiter *ready, *ready_last;
-	struct cache_watch *news, **news_end;
+	STAILQ_HEAD(, cache_entry) wanted;
+	SLIST_HEAD(, cache_entry) cancels, grave;
+	TAILQ_HEAD(, cache_waiter) ready;
+	STAILQ_HEAD(, cache_watch) news;
 	uint64_t versions;
 	struct cache_stats stats;
 };
