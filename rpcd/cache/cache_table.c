@@ -388,9 +388,9 @@ cache_table_forget(struct cache_table *t, struct span key, struct mono since)
 
 	empty_grave(t);
 	e = find(t, key, t->conf.hash(key.p, key.len));
-	if (e == NULL || !LIST_EMPTY(&e->waiters) || e->ready > 0 || !LIST_EMPTY(&e->watches) || mono_before(since, e->used_at))
-		return;
-	cache_entry_end(t, e);
+	if (e != NULL && LIST_EMPTY(&e->waiters) && e->ready == 0 && LIST_EMPTY(&e->watches) &&
+	    !mono_before(since, e->used_at))
+		cache_entry_end(t, e);
 }
 
 /* -- outcomes ------------------------------------------------------------------ */

@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/map.h"
 #include "common/net/greet.h"
 #include "common/net/msg.h"
 #include "common/net/server.h"
@@ -11,7 +12,6 @@
 #include "common/record/mpack.h"
 #include "rpcd/route/link_server.h"
 
-#define PENDING_BUCKETS 64
 #define REPLY_HEAD_BYTES 128		/* of an answer besides its texts: enough */
 #define PASS_BYTES (64u << 10)		/* of a value: it is not copied */
 #define FIRST_BYTES MONO_S(2)		/* of who dials us */
@@ -28,7 +28,7 @@
 
 struct pending {
 	struct conn *conn;
-	struct pending *next;		/* bucket */
+	struct map_node node;
 	uint64_t id;			/* the asker's */
 	uint16_t type;
 	struct route_call *call;
@@ -39,8 +39,7 @@ struct conn {
 	struct link_server *d;
 	bool retired;			/* its key has left the ring, */
 	struct mono retired_at;		/* then */
-	unsigned pending_count;
-	struct pending *pending[PENDING_BUCKETS];
+	struct map pending;
 };
 
 struct link_server {
@@ -52,23 +51,21 @@ struct link_server {
 	bool quiet;			/* stopping: nothing new is taken */
 };
 
-static struct pending **
-pending_at(struct conn *k, uint64_t id)
+static struct pending *
+pending_find(const struct conn *k, uint64_t id)
 {
-	struct pending **at = &k->pending[keyed_hash(&id, sizeof(id)) % PENDING_BUCKETS];
+	struct pending *p;
 
-	while (*at != NULL && (*at)->id != id)
-		at = &(*at)->next;
-	return at;
+	MAP_FOREACH_HASH(p, &k->pending, keyed_hash(&id, sizeof(id)), node)
+		if (p->id == id)
+			return p;
+	return NULL;
 }
 
 static void
-pending_drop(struct conn *k, struct pending **at)
+pending_drop(struct pending *p)
 {
-	struct pending *p = *at;
-
-	*at = p->next;
-	k->pending_count--;
+	map_remove(&p->conn->pending, &p->node);
 	free(p);
 }
 
@@ -132,7 +129,7 @@ routed(void *ctx, const struct op_reply *reply)
 	struct conn *k = p->conn;
 
 	pass_on(k, p->type, p->id, reply);
-	pending_drop(k, pending_at(k, p->id));
+	pending_drop(p);
 }
 
 /* NULL: none that this version knows. */
@@ -156,13 +153,13 @@ log_asker(struct conn *k, const struct op *op)
 static void
 on_cancel(void *ctx, void *conn, uint64_t id)
 {
-	struct pending **at = pending_at(conn, id);
+	struct pending *p = pending_find(conn, id);
 
 	(void)ctx;
-	if (*at == NULL)
+	if (p == NULL)
 		return;
-	route_cancel((*at)->call);
-	pending_drop(conn, at);
+	route_cancel(p->call);
+	pending_drop(p);
 }
 
 static enum tv_err
@@ -171,11 +168,11 @@ on_op(void *conn, const struct frame *f)
 	static const char busy[] = "too many requests under way on this server";
 	enum route_origin origin = f->type == MSG_OP ? ROUTE_PEER : f->type == MSG_OP_FINAL ? ROUTE_FINAL : ROUTE_DC;
 	struct conn *k = conn;
-	struct pending **at = pending_at(k, f->id), *p;
+	struct pending *p;
 	const struct op *op = op_of(f->body);
 	enum tv_err err;
 
-	if (*at != NULL)
+	if (pending_find(k, f->id) != NULL)
 		return TV_EFORMAT;
 	k->d->stats.requests++;
 	if (op != NULL && op->traits & OP_OWN) {
@@ -187,7 +184,7 @@ on_op(void *conn, const struct frame *f)
 		refuse(k, f, TV_ENOLEADER, "this server is stopping");
 		return TV_OK;
 	}
-	p = k->pending_count >= k->d->conf.pending_max ? NULL : calloc(1, sizeof(*p));
+	p = k->pending.count >= k->d->conf.pending_max ? NULL : calloc(1, sizeof(*p));
 	if (p == NULL) {
 		refuse(k, f, TV_EAGAIN, busy);
 		return TV_OK;
@@ -204,8 +201,7 @@ on_op(void *conn, const struct frame *f)
 			refuse(k, f, TV_EAGAIN, busy);
 		return TV_OK;
 	}
-	*at = p;
-	k->pending_count++;
+	map_add(&k->pending, &p->node, keyed_hash(&p->id, sizeof(p->id)));
 	return TV_OK;
 }
 
@@ -231,13 +227,15 @@ on_close(void *ctx, void *conn, enum tv_err why)
 {
 	struct link_server *d = ctx;
 	struct conn *k = conn;
+	struct map_node *tmp;
+	struct pending *p;
 
 	(void)why;
-	for (unsigned i = 0; i < PENDING_BUCKETS; i++)
-		while (k->pending[i] != NULL) {
-			route_cancel(k->pending[i]->call);
-			pending_drop(k, &k->pending[i]);
-		}
+	MAP_FOREACH(p, &k->pending, node, tmp) {
+		route_cancel(p->call);
+		pending_drop(p);
+	}
+	map_done(&k->pending);
 	d->stats.retiring -= k->retired;
 }
 
@@ -265,7 +263,7 @@ on_retired_look(struct ev_loop *loop, ev_timer *w, int events)
 			continue;
 		if (mono_before(k->retired_at, late))
 			chan_close(k->conn.chan, TV_ETIMEOUT);
-		else if (mono_before(k->retired_at, heard) && k->pending_count == 0 && chan_pending(k->conn.chan) == 0)
+		else if (mono_before(k->retired_at, heard) && k->pending.count == 0 && chan_pending(k->conn.chan) == 0)
 			chan_close(k->conn.chan, TV_OK);
 	}
 	if (d->stats.retiring == 0)
@@ -282,7 +280,7 @@ conn_retire(struct conn *k)
 	d->stats.retired++;
 	d->stats.retiring++;
 	log_debug("rpc", "the key of the link from %s has left the ring: it closes when %u requests have ended",
-	    chan_peer(k->conn.chan), k->pending_count);
+	    chan_peer(k->conn.chan), (unsigned)k->pending.count);
 	if (!k->conn.greeted) {
 		chan_close(k->conn.chan, TV_EAUTH);
 		return;

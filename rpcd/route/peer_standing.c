@@ -2,12 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "common/base/assert.h"
+#include "common/base/map.h"
 #include "common/net/source.h"
 #include "rpcd/route/peer_standing.h"
 
-#define BUCKETS 1024
 /* The first rest, and the longest: of a server that proved itself it is a restart that takes some seconds. */
 #define REST_PROVEN MONO_MS(250)
 #define REST_PROVEN_MAX MONO_S(5)
@@ -15,8 +16,8 @@
 #define REST_UNKNOWN_MAX MONO_S(300)
 
 struct address {
-	struct address *next;		/* bucket */
-	struct address *older, *newer;	/* among those that are proven, or among those that are not */
+	struct map_node node;
+	TAILQ_ENTRY(address) order;	/* among those that are proven, or among those that are not */
 	char ip[46];
 	uint16_t port;
 	bool proven;
@@ -24,14 +25,10 @@ struct address {
 	struct mono failed_at, rest_until;
 };
 
-struct order {
-	struct address *oldest, *newest;
-};
-
 struct standings {
-	struct address *buckets[BUCKETS];
-	struct order order[2];		/* by `proven` */
-	unsigned count, max;
+	struct map addresses;
+	TAILQ_HEAD(, address) order[2];	/* by `proven`; the first was changed longest ago */
+	unsigned max;
 };
 
 struct standings *
@@ -40,94 +37,83 @@ standings_new(unsigned max)
 	struct standings *s = calloc(1, sizeof(*s));
 
 	TV_ASSERT(max > 0);
-	if (s != NULL)
-		s->max = max;
+	if (s == NULL)
+		return NULL;
+	TAILQ_INIT(&s->order[0]);
+	TAILQ_INIT(&s->order[1]);
+	s->max = max;
 	return s;
 }
 
 void
 standings_free(struct standings *s)
 {
+	struct map_node *tmp;
+	struct address *a;
+
 	if (s == NULL)
 		return;
-	for (unsigned i = 0; i < BUCKETS; i++)
-		for (struct address *a = s->buckets[i], *next; a != NULL; a = next) {
-			next = a->next;
-			free(a);
-		}
+	MAP_FOREACH(a, &s->addresses, node, tmp)
+		free(a);
+	map_done(&s->addresses);
 	free(s);
 }
 
-static struct address **
-place_of(const struct standings *s, const char *ip, uint16_t port)
+static uint64_t
+hash_of(const char *ip, uint16_t port)
 {
 	char text[64];
 	int len = snprintf(text, sizeof(text), "%s %u", ip, port);
-	struct address *const *at = &s->buckets[keyed_hash(text, (size_t)len) % BUCKETS];
 
-	while (*at != NULL && ((*at)->port != port || strcmp((*at)->ip, ip) != 0))
-		at = &(*at)->next;
-	return (struct address **)(uintptr_t)at;
+	return keyed_hash(text, (size_t)len);
+}
+
+static struct address *
+find(const struct standings *s, const char *ip, uint16_t port)
+{
+	struct address *a;
+
+	MAP_FOREACH_HASH(a, &s->addresses, hash_of(ip, port), node)
+		if (a->port == port && strcmp(a->ip, ip) == 0)
+			return a;
+	return NULL;
 }
 
 static void
-order_remove(struct standings *s, struct address *a)
+forget_oldest(struct standings *s)
 {
-	struct order *o = &s->order[a->proven];
+	struct address *a = TAILQ_FIRST(&s->order[TAILQ_EMPTY(&s->order[false])]);
 
-	*(a->older != NULL ? &a->older->newer : &o->oldest) = a->newer;
-	*(a->newer != NULL ? &a->newer->older : &o->newest) = a->older;
-}
-
-static void
-order_add(struct standings *s, struct address *a)
-{
-	struct order *o = &s->order[a->proven];
-
-	a->older = o->newest;
-	a->newer = NULL;
-	*(o->newest != NULL ? &o->newest->newer : &o->oldest) = a;
-	o->newest = a;
-}
-
-static void
-forget_one(struct standings *s)
-{
-	struct address *a = s->order[false].oldest != NULL ? s->order[false].oldest : s->order[true].oldest;
-
-	*place_of(s, a->ip, a->port) = a->next;
-	order_remove(s, a);
+	map_remove(&s->addresses, &a->node);
+	TAILQ_REMOVE(&s->order[a->proven], a, order);
 	free(a);
-	s->count--;
 }
 
 /* The entry, out of the order; NULL: no memory, and it will be as if nothing had happened. */
 static struct address *
-take(struct standings *s, const char *ip, uint16_t port)
+take_entry(struct standings *s, const char *ip, uint16_t port)
 {
-	struct address **at = place_of(s, ip, port), *a = *at;
+	struct address *a = find(s, ip, port);
 
 	if (a != NULL) {
-		order_remove(s, a);
+		TAILQ_REMOVE(&s->order[a->proven], a, order);
 		return a;
 	}
-	if (s->count == s->max)
-		forget_one(s);
+	if (s->addresses.count == s->max)
+		forget_oldest(s);
 	a = calloc(1, sizeof(*a));
 	if (a == NULL)
 		return NULL;
 	snprintf(a->ip, sizeof(a->ip), "%s", ip);
 	a->port = port;
-	at = place_of(s, ip, port);
-	*at = a;
-	s->count++;
+	map_add(&s->addresses, &a->node, hash_of(ip, port));
 	return a;
 }
 
 void
 standing_proved(struct standings *s, const char *ip, uint16_t port, struct mono now)
 {
-	struct address *a = take(s, ip, port);
+	struct address *a = take_entry(s, ip, port);
 
 	(void)now;
 	if (a == NULL)
@@ -135,13 +121,13 @@ standing_proved(struct standings *s, const char *ip, uint16_t port, struct mono 
 	a->proven = true;
 	a->failures = 0;
 	a->failed_at = a->rest_until = MONO_ZERO;
-	order_add(s, a);
+	TAILQ_INSERT_TAIL(&s->order[a->proven], a, order);
 }
 
 void
 standing_failed(struct standings *s, const char *ip, uint16_t port, struct mono now)
 {
-	struct address *a = take(s, ip, port);
+	struct address *a = take_entry(s, ip, port);
 	struct mono rest, most;
 
 	if (a == NULL)
@@ -153,13 +139,13 @@ standing_failed(struct standings *s, const char *ip, uint16_t port, struct mono 
 	a->failures++;
 	a->failed_at = now;
 	a->rest_until = mono_add(now, mono_min(rest, most));
-	order_add(s, a);
+	TAILQ_INSERT_TAIL(&s->order[a->proven], a, order);
 }
 
 enum standing
 standing_of(const struct standings *s, const char *ip, uint16_t port, struct mono now)
 {
-	const struct address *a = *place_of(s, ip, port);
+	const struct address *a = find(s, ip, port);
 
 	if (a == NULL)
 		return STANDING_UNKNOWN;
@@ -171,7 +157,7 @@ standing_of(const struct standings *s, const char *ip, uint16_t port, struct mon
 bool
 standing_is_proven(const struct standings *s, const char *ip, uint16_t port)
 {
-	const struct address *a = *place_of(s, ip, port);
+	const struct address *a = find(s, ip, port);
 
 	return a != NULL && a->proven;
 }
@@ -179,7 +165,7 @@ standing_is_proven(const struct standings *s, const char *ip, uint16_t port)
 struct mono
 standing_failed_at(const struct standings *s, const char *ip, uint16_t port)
 {
-	const struct address *a = *place_of(s, ip, port);
+	const struct address *a = find(s, ip, port);
 
 	return a == NULL ? MONO_ZERO : a->failed_at;
 }
@@ -187,5 +173,5 @@ standing_failed_at(const struct standings *s, const char *ip, uint16_t port)
 unsigned
 standings_count(const struct standings *s)
 {
-	return s->count;
+	return (unsigned)s->addresses.count;
 }
