@@ -1,16 +1,17 @@
 /* The table of what tokens may do, see grants.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
+#include "common/base/map.h"
 #include "rpcd/acl/grants.h"
 #include "rpcd/acl/resolver.h"
 
-#define BUCKETS 1024			/* keys are hashes already */
 #define LARGEST 4			/* of all bytes, what one may take */
 
 struct grant {
-	struct grant *chain;
-	struct grant *newer, *older;	/* of its list */
+	struct map_node node;		/* by the first bytes of its key, which is a hash already */
+	TAILQ_ENTRY(grant) used;	/* in its list */
 	uint8_t key[GRANT_KEY_BYTES];
 	struct acl_rights *rights;	/* NULL: no token has this secret */
 	struct mono at;			/* when servers said so */
@@ -18,7 +19,7 @@ struct grant {
 };
 
 struct list {
-	struct grant *newest, *oldest;
+	TAILQ_HEAD(, grant) entries;	/* the first was asked for longest ago */
 	unsigned count;
 };
 
@@ -26,23 +27,27 @@ struct grants {
 	struct grants_conf conf;
 	struct list kept, unknown;
 	uint64_t bytes;
-	struct grant *buckets[BUCKETS];
+	struct map entries;
 };
 
-static struct grant **
-bucket_of(struct grants *g, const uint8_t key[GRANT_KEY_BYTES])
+static uint64_t
+hash_of(const uint8_t key[GRANT_KEY_BYTES])
 {
-	return &g->buckets[(key[0] | (unsigned)key[1] << 8) % BUCKETS];
+	uint64_t hash;
+
+	memcpy(&hash, key, sizeof(hash));
+	return hash;
 }
 
 static struct grant *
-find(struct grants *g, const uint8_t key[GRANT_KEY_BYTES])
+find(const struct grants *g, const uint8_t key[GRANT_KEY_BYTES])
 {
-	struct grant *e = *bucket_of(g, key);
+	struct grant *e;
 
-	while (e != NULL && memcmp(e->key, key, GRANT_KEY_BYTES) != 0)
-		e = e->chain;
-	return e;
+	MAP_FOREACH_HASH(e, &g->entries, hash_of(key), node)
+		if (memcmp(e->key, key, GRANT_KEY_BYTES) == 0)
+			return e;
+	return NULL;
 }
 
 static struct list *
@@ -54,29 +59,21 @@ list_of(struct grants *g, const struct grant *e)
 static void
 unlink_entry(struct list *l, struct grant *e)
 {
-	*(e->newer != NULL ? &e->newer->older : &l->newest) = e->older;
-	*(e->older != NULL ? &e->older->newer : &l->oldest) = e->newer;
-	e->newer = e->older = NULL;
+	TAILQ_REMOVE(&l->entries, e, used);
 	l->count--;
 }
 
 static void
 link_newest(struct list *l, struct grant *e)
 {
-	e->older = l->newest;
-	*(l->newest != NULL ? &l->newest->newer : &l->oldest) = e;
-	l->newest = e;
+	TAILQ_INSERT_TAIL(&l->entries, e, used);
 	l->count++;
 }
 
 static void
 drop(struct grants *g, struct grant *e)
 {
-	struct grant **at = bucket_of(g, e->key);
-
-	while (*at != e)
-		at = &(*at)->chain;
-	*at = e->chain;
+	map_remove(&g->entries, &e->node);
 	unlink_entry(list_of(g, e), e);
 	g->bytes -= e->bytes;
 	acl_rights_free(e->rights);
@@ -88,18 +85,22 @@ grants_new(const struct grants_conf *conf)
 {
 	struct grants *g = calloc(1, sizeof(*g));
 
-	if (g != NULL)
-		g->conf = *conf;
+	if (g == NULL)
+		return NULL;
+	TAILQ_INIT(&g->kept.entries);
+	TAILQ_INIT(&g->unknown.entries);
+	g->conf = *conf;
 	return g;
 }
 
 void
 grants_clear(struct grants *g)
 {
-	while (g->kept.oldest != NULL)
-		drop(g, g->kept.oldest);
-	while (g->unknown.oldest != NULL)
-		drop(g, g->unknown.oldest);
+	struct map_node *tmp;
+	struct grant *e;
+
+	MAP_FOREACH(e, &g->entries, node, tmp)
+		drop(g, e);
 }
 
 void
@@ -108,6 +109,7 @@ grants_free(struct grants *g)
 	if (g == NULL)
 		return;
 	grants_clear(g);
+	map_done(&g->entries);
 	free(g);
 }
 
@@ -141,16 +143,16 @@ static void
 make_room(struct grants *g)
 {
 	while (g->kept.count > g->conf.kept_max || g->bytes > g->conf.bytes_max)
-		drop(g, g->kept.oldest);
+		drop(g, TAILQ_FIRST(&g->kept.entries));
 	while (g->unknown.count > g->conf.unknown_max)
-		drop(g, g->unknown.oldest);
+		drop(g, TAILQ_FIRST(&g->unknown.entries));
 }
 
 void
 grants_put(struct grants *g, const uint8_t key[GRANT_KEY_BYTES], struct mono now, struct acl_rights *rights)
 {
 	size_t bytes = rights == NULL ? 0 : sizeof(struct grant) + sizeof(*rights) + acl_set_bytes(rights->set);
-	struct grant *e = find(g, key), **at = bucket_of(g, key);
+	struct grant *e = find(g, key);
 
 	if (e != NULL && e->rights == rights) {
 		e->at = now;
@@ -164,8 +166,7 @@ grants_put(struct grants *g, const uint8_t key[GRANT_KEY_BYTES], struct mono now
 	e->rights = rights == NULL ? NULL : acl_rights_keep(rights);
 	e->at = now;
 	e->bytes = bytes;
-	e->chain = *at;
-	*at = e;
+	map_add(&g->entries, &e->node, hash_of(key));
 	g->bytes += bytes;
 	link_newest(list_of(g, e), e);
 	make_room(g);

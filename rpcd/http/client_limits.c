@@ -1,4 +1,4 @@
-/* Connections per client: a hash table that holds only those with open connections. */
+/* Connections per client: a map that holds only those with open connections. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,21 +6,19 @@
 
 #include "common/base/addr.h"
 #include "common/base/assert.h"
+#include "common/base/map.h"
 #include "common/net/source.h"
 #include "rpcd/http/client_limits.h"
 
-#define BUCKETS 1024			/* a power of two */
-
 struct client {
-	struct client *next;
-	unsigned bucket, count;
+	struct map_node node;
+	unsigned count;
 	uint64_t bytes;
 	uint8_t address[16];		/* IPv4 as v4-mapped; the last half of an IPv6 address is zero */
 };
 
 struct client_limits {
-	struct client *buckets[BUCKETS];
-	unsigned used;
+	struct map clients;
 };
 
 struct client_limits *
@@ -32,7 +30,10 @@ client_limits_new(void)
 void
 client_limits_free(struct client_limits *c)
 {
-	TV_ASSERT(c == NULL || c->used == 0);
+	if (c == NULL)
+		return;
+	TV_ASSERT(c->clients.count == 0);
+	map_done(&c->clients);
 	free(c);
 }
 
@@ -43,12 +44,6 @@ client_limits_address(const struct sockaddr *from, uint8_t out[16])
 
 	memcpy(out, a.ip, 16);
 	return a.len > 0;
-}
-
-static unsigned
-bucket_of(const uint8_t address[16])
-{
-	return (unsigned)keyed_hash(address, 16) & (BUCKETS - 1);
 }
 
 void
@@ -70,21 +65,17 @@ client_limits_take(struct client_limits *c, const struct sockaddr *from)
 	struct addr a = addr_of_bytes(address, 16);
 	if (!addr_is_mapped(&a))
 		memset(address + 8, 0, 8);
-	unsigned b = bucket_of(address);
-	struct client *k = c->buckets[b];
-	while (k != NULL && memcmp(k->address, address, sizeof(address)) != 0)
-		k = k->next;
-	if (k == NULL) {
-		k = calloc(1, sizeof(*k));
-		if (k == NULL)
-			return NULL;
+	uint64_t hash = keyed_hash(address, sizeof(address));
+	struct client *k;
+	MAP_FOREACH_HASH(k, &c->clients, hash, node)
+		if (memcmp(k->address, address, sizeof(address)) == 0)
+			break;
+	if (k == NULL && (k = calloc(1, sizeof(*k))) != NULL) {
 		memcpy(k->address, address, sizeof(address));
-		k->bucket = b;
-		k->next = c->buckets[b];
-		c->buckets[b] = k;
-		c->used++;
+		map_add(&c->clients, &k->node, hash);
 	}
-	k->count++;
+	if (k != NULL)
+		k->count++;
 	return k;
 }
 
@@ -105,10 +96,6 @@ client_limits_release(struct client_limits *c, struct client *k)
 {
 	if (--k->count > 0)
 		return;
-	struct client **at = &c->buckets[k->bucket];
-	while (*at != k)
-		at = &(*at)->next;
-	*at = k->next;
-	c->used--;
+	map_remove(&c->clients, &k->node);
 	free(k);
 }
