@@ -8,6 +8,7 @@
 
 #include <ev.h>
 
+#include "common/base/map.h"
 #include "common/base/arena.h"
 #include "common/net/chan.h"
 #include "common/record/messages.h"
@@ -41,9 +42,8 @@ struct task {
 	struct fair_item place;		/* it waits for one, or runs in it */
 	struct mono began;		/* this run */
 	bool ran, slow;			/* at least once; the last time for longer than a second */
-	struct task *next;		/* in the table's chain */
 	struct checker *checker;
-	uint64_t handle;
+	struct map_node node;		/* whose hash is the handle itself */
 	struct buf bytes;		/* packed check_run */
 	struct arena arena;
 	struct check_run def;		/* borrows bytes and arena */
@@ -59,8 +59,6 @@ struct task {
 	void *kept;			/* the probe's, for the next run; one block of malloc() */
 };
 
-#define CHAINS 1024
-
 struct checker {
 	struct ev_loop *loop;
 	struct chan *chan;
@@ -69,7 +67,7 @@ struct checker {
 	int log_dest;			/* enum log_dest */
 	struct msg_check_setup setup;
 	struct schedule *schedule;
-	struct task *chains[CHAINS];
+	struct map tasks;
 	ev_timer due, tell;
 	struct mono planned;		/* what due is set to; zero: it is not */
 	struct fair *places;		/* for runs */

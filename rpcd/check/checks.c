@@ -23,14 +23,10 @@
 static const struct probe_kind *const kinds[] = { &probe_tcp, &probe_udp, &probe_http, &probe_grpc,
 	&probe_h2ping, &probe_script, &probe_docker };
 
-static struct task **
-find(struct checker *k, uint64_t handle)
+static struct task *
+find(const struct checker *k, uint64_t handle)
 {
-	struct task **at = &k->chains[handle % CHAINS];
-
-	while (*at != NULL && (*at)->handle != handle)
-		at = &(*at)->next;
-	return at;
+	return MAP_ENTRY(map_find(&k->tasks, handle), struct task, node);
 }
 
 /* -- when -- */
@@ -154,7 +150,7 @@ report(struct task *c, enum health status, struct span output)
 	c->status = status;
 	c->output_hash = h;
 	(void)chan_send_record(c->checker->chan, MSG_CHECK_RESULT, 0, &msg_check_result_schema,
-	    &(struct msg_check_result){ c->handle, span_str(health_name(status)), output });	/* else it is closed */
+	    &(struct msg_check_result){ c->node.hash, span_str(health_name(status)), output });	/* else it is closed */
 }
 
 static void
@@ -308,11 +304,11 @@ check_free(struct task *c)
 void
 checker_drop(struct checker *k, uint64_t handle)
 {
-	struct task **at = find(k, handle), *c = *at;
+	struct task *c = find(k, handle);
 
 	if (c == NULL)
 		return;
-	*at = c->next;
+	map_remove(&k->tasks, &c->node);
 	check_free(c);
 	plan(k);
 }
@@ -363,7 +359,6 @@ checker_put(struct checker *k, const struct msg_check_put *put)
 	if ((c = calloc(1, sizeof(*c))) == NULL)
 		return TV_ENOMEM;
 	c->checker = k;
-	c->handle = put->handle;
 	c->bytes = BUF_INIT(DEFINITION_BYTES_MAX);
 	c->arena = ARENA_INIT(DEFINITION_BYTES_MAX);
 	if ((err = unpack(c, put)) == TV_OK) {
@@ -377,9 +372,7 @@ checker_put(struct checker *k, const struct msg_check_put *put)
 		check_free(c);
 		return err;
 	}
-	struct task **at = find(k, c->handle);
-	c->next = *at;
-	*at = c;
+	map_add(&k->tasks, &c->node, put->handle);
 	plan(k);
 	return TV_OK;
 }

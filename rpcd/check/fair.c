@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "common/base/assert.h"
+#include "common/base/fnv.h"
+#include "common/base/map.h"
 #include "rpcd/check/fair.h"
-
-#define CHAINS 256
 
 STAILQ_HEAD(fair_queue, fair_item);
 
@@ -18,7 +18,7 @@ struct fair_share {			/* of one owner, in one class */
 };
 
 struct fair_owner {
-	struct fair_owner *next;	/* in its chain */
+	struct map_node node;
 	struct fair_share share[FAIR_CLASSES];
 	unsigned items;
 	size_t len;
@@ -29,7 +29,7 @@ TAILQ_HEAD(fair_ring, fair_share);
 
 struct fair {
 	struct fair_conf conf;
-	struct fair_owner *chains[CHAINS];
+	struct map owners;
 	struct fair_ring rings[FAIR_CLASSES];
 	TAILQ_HEAD(, fair_item) waiting;
 	unsigned placed[FAIR_CLASSES];
@@ -54,33 +54,34 @@ fair_new(const struct fair_conf *conf)
 void
 fair_free(struct fair *f)
 {
-	for (unsigned i = 0; f != NULL && i < CHAINS; i++)
-		for (struct fair_owner *o = f->chains[i], *next; o != NULL; o = next) {
-			next = o->next;
-			free(o);
-		}
+	struct map_node *tmp;
+	struct fair_owner *o;
+
+	if (f == NULL)
+		return;
+	MAP_FOREACH(o, &f->owners, node, tmp)
+		free(o);
+	map_done(&f->owners);
 	free(f);
 }
 
 /* -- owners -- */
 
-static struct fair_owner **
-find(struct fair *f, struct span name)
+static struct fair_owner *
+find(const struct fair *f, struct span name)
 {
-	unsigned h = 5381;
+	struct fair_owner *o;
 
-	for (size_t i = 0; i < name.len; i++)
-		h = h * 33 + name.p[i];
-	struct fair_owner **at = &f->chains[h % CHAINS];
-	while (*at != NULL && !span_eq(span_of((*at)->name, (*at)->len), name))
-		at = &(*at)->next;
-	return at;
+	MAP_FOREACH_HASH(o, &f->owners, fnv1a(FNV1A_START, name), node)
+		if (span_eq(span_of(o->name, o->len), name))
+			return o;
+	return NULL;
 }
 
 static struct fair_owner *
 owner_of(struct fair *f, struct span name)
 {
-	struct fair_owner **at = find(f, name), *o = *at;
+	struct fair_owner *o = find(f, name);
 
 	if (o != NULL || (o = calloc(1, sizeof(*o) + name.len)) == NULL)
 		return o;
@@ -91,7 +92,7 @@ owner_of(struct fair *f, struct span name)
 		o->share[c].owner = o;
 		STAILQ_INIT(&o->share[c].queue);
 	}
-	*at = o;
+	map_add(&f->owners, &o->node, fnv1a(FNV1A_START, name));
 	return o;
 }
 
@@ -112,16 +113,18 @@ settle(struct fair *f, struct fair_owner *o, enum fair_class class)
 void
 fair_limits(struct fair *f, const struct fair_conf *conf)
 {
+	struct map_node *tmp;
+	struct fair_owner *o;
+
 	f->conf = *conf;
 	f->conf.places += conf->places == 0;
 	for (int c = 0; c < FAIR_CLASSES; c++) {
 		f->conf.class[c].places += conf->class[c].places == 0;
 		f->conf.class[c].of_one += conf->class[c].of_one == 0;
 	}
-	for (unsigned i = 0; i < CHAINS; i++)
-		for (struct fair_owner *o = f->chains[i]; o != NULL; o = o->next)
-			for (int c = 0; c < FAIR_CLASSES; c++)
-				settle(f, o, (enum fair_class)c);
+	MAP_FOREACH(o, &f->owners, node, tmp)
+		for (int c = 0; c < FAIR_CLASSES; c++)
+			settle(f, o, (enum fair_class)c);
 }
 
 /* -- items -- */
@@ -192,7 +195,7 @@ fair_next(struct fair *f, struct mono now)
 void
 fair_remove(struct fair *f, struct fair_item *it)
 {
-	struct fair_owner *o = it->owner, **at;
+	struct fair_owner *o = it->owner;
 
 	if (o == NULL)
 		return;
@@ -208,8 +211,7 @@ fair_remove(struct fair *f, struct fair_item *it)
 	it->placed = false;
 	if (--o->items > 0)
 		return;
-	at = find(f, span_of(o->name, o->len));
-	*at = o->next;
+	map_remove(&f->owners, &o->node);
 	free(o);
 }
 
@@ -236,7 +238,7 @@ fair_waiting(const struct fair *f)
 bool
 fair_owner_waits(struct fair *f, struct span owner)
 {
-	const struct fair_owner *o = *find(f, owner);
+	const struct fair_owner *o = find(f, owner);
 
 	for (int c = 0; c < FAIR_CLASSES && o != NULL; c++)
 		if (!STAILQ_EMPTY(&o->share[c].queue))
@@ -253,19 +255,20 @@ fair_placed(const struct fair *f)
 unsigned
 fair_greatest(const struct fair *f, struct span *owner)
 {
+	const struct fair_owner *o;
+	struct map_node *tmp;
 	unsigned most = 0;
 
 	*owner = SPAN_NONE;
-	for (unsigned i = 0; i < CHAINS; i++)
-		for (const struct fair_owner *o = f->chains[i]; o != NULL; o = o->next) {
-			unsigned n = 0;
+	MAP_FOREACH(o, &f->owners, node, tmp) {
+		unsigned n = 0;
 
-			for (int c = 0; c < FAIR_CLASSES; c++)
-				n += o->share[c].placed;
-			if (n > most) {
-				most = n;
-				*owner = span_of(o->name, o->len);
-			}
+		for (int c = 0; c < FAIR_CLASSES; c++)
+			n += o->share[c].placed;
+		if (n > most) {
+			most = n;
+			*owner = span_of(o->name, o->len);
 		}
+	}
 	return most;
 }
