@@ -1,10 +1,12 @@
 /* Look-ups for DNS, see dns_lookups.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "common/base/addr.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/map.h"
 #include "common/net/source.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
@@ -13,7 +15,6 @@
 
 #define TAG "dns"
 #define ARENA_BYTES_MAX (128u << 20)
-#define CHAINS 1024			/* of follows, by id */
 #define BRIEF_MS 500			/* what is not followed, and may be kept all the same */
 #define LATE MONO_MS(1000)		/* then an older answer is better than none */
 #define REFUSED_REPEAT MONO_S(300)	/* between two lines about the token */
@@ -31,10 +32,10 @@ struct question {
 
 struct follow {
 	struct dns_lookups *owner;
-	struct follow *prev, *next, *chain;
+	LIST_ENTRY(follow) link;
 	struct question q;
 	struct cache_follow *cache;
-	uint64_t id;			/* 0: not yet */
+	struct map_node node;		/* whose hash is its id; 0: not yet, and it is in no map */
 	uint64_t print;			/* of what was told last */
 	struct mono used_at;
 	bool lost;			/* what it tells is as old as the contact to servers */
@@ -44,7 +45,7 @@ struct follow {
 
 struct dns_lookup_call {
 	struct dns_lookups *owner;
-	struct dns_lookup_call *prev, *next;
+	LIST_ENTRY(dns_lookup_call) link;
 	struct route_call *call;	/* one of these */
 	struct failover *query;
 	struct cache_wait *wait;
@@ -62,10 +63,11 @@ struct dns_lookups {
 	struct dns_lookups_conf conf;
 	dns_lookup_done *done;
 	void *ctx;
-	struct dns_lookup_call *first;
-	unsigned calls;
-	struct follow *follows, *look_next;	/* look_next: whose turn it is, after a change of members */
-	struct follow **chains;
+	LIST_HEAD(, dns_lookup_call) calls;
+	unsigned call_count;
+	LIST_HEAD(, follow) follows;
+	struct follow *look_next;	/* look_next: whose turn it is, after a change of members */
+	struct map by_id;		/* follows */
 	unsigned lost;			/* follows of the own datacenter without contact */
 	bool away;			/* as was logged */
 	struct cache_wait *probe;
@@ -266,20 +268,10 @@ print_of(const struct msg_dns_found *found)
 
 /* -- follows -- */
 
-static struct follow **
-chain_of(struct dns_lookups *l, uint64_t id)
-{
-	return &l->chains[(id ^ id >> 32) % CHAINS];
-}
-
 static struct follow *
-follow_find(struct dns_lookups *l, uint64_t id)
+follow_find(const struct dns_lookups *l, uint64_t id)
 {
-	struct follow *f = *chain_of(l, id);
-
-	while (f != NULL && f->id != id)
-		f = f->chain;
-	return f;
+	return MAP_ENTRY(map_find(&l->by_id, id), struct follow, node);
 }
 
 static void
@@ -300,17 +292,11 @@ follow_free(struct follow *f, bool forget)
 
 	lost_set(f, false);
 	cache_unfollow(f->cache);
-	if (f->id != 0) {
-		struct follow **at = chain_of(l, f->id);
-
-		while (*at != f)
-			at = &(*at)->chain;
-		*at = f->chain;
+	if (f->node.hash != 0) {
+		map_remove(&l->by_id, &f->node);
 		if (l->look_next == f)
-			l->look_next = f->next;
-		*(f->prev == NULL ? &l->follows : &f->prev->next) = f->next;
-		if (f->next != NULL)
-			f->next->prev = f->prev;
+			l->look_next = LIST_NEXT(f, link);
+		LIST_REMOVE(f, link);
 		l->stats.follows--;
 	}
 	if (forget) {
@@ -326,7 +312,7 @@ static void
 follow_end(struct follow *f)
 {
 	struct dns_lookups *l = f->owner;
-	uint64_t id = f->id;
+	uint64_t id = f->node.hash;
 
 	follow_free(f, false);
 	l->conf.news(l->ctx, id, NULL);
@@ -352,7 +338,7 @@ follow_tell(struct follow *f, const struct cache_answer *answer)
 	} else if (print != f->print || print == 0) {
 		f->print = print;
 		found.life_ms = stale && life != UINT64_MAX ? life : 0;
-		l->conf.news(l->ctx, f->id, &found);
+		l->conf.news(l->ctx, f->node.hash, &found);
 	}
 	arena_done(&a);
 }
@@ -362,7 +348,7 @@ on_news(void *ctx, const struct cache_answer *answer)
 {
 	struct follow *f = ctx;
 
-	if (f->id == 0)
+	if (f->node.hash == 0)
 		f->ended = f->ended || answer == NULL;
 	else if (answer == NULL)
 		follow_end(f);
@@ -409,14 +395,9 @@ follow_begin(struct follow *f, uint64_t id, const struct msg_dns_found *found)
 {
 	struct dns_lookups *l = f->owner;
 
-	f->id = id;
 	f->print = print_of(found);
-	f->chain = *chain_of(l, id);
-	*chain_of(l, id) = f;
-	f->next = l->follows;
-	if (l->follows != NULL)
-		l->follows->prev = f;
-	l->follows = f;
+	map_add(&l->by_id, &f->node, id);
+	LIST_INSERT_HEAD(&l->follows, f, link);
 	l->stats.follows++;
 	lost_set(f, found->stale);
 }
@@ -424,8 +405,8 @@ follow_begin(struct follow *f, uint64_t id, const struct msg_dns_found *found)
 void
 dns_lookups_unfollow_all(struct dns_lookups *l)
 {
-	while (l->follows != NULL)
-		follow_free(l->follows, false);
+	while (!LIST_EMPTY(&l->follows))
+		follow_free(LIST_FIRST(&l->follows), false);
 }
 
 static bool
@@ -480,7 +461,7 @@ on_look(struct ev_loop *loop, ev_timer *w, int events)
 		struct follow *f = l->look_next;
 		struct cache_answer now;
 
-		l->look_next = f->next;
+		l->look_next = LIST_NEXT(f, link);
 		if (f->lost && depends_on_members(&f->q) && cache_followed(f->cache, &now))
 			follow_tell(f, &now);
 	}
@@ -495,7 +476,7 @@ dns_lookups_members(struct dns_lookups *l)
 {
 	if (l->lost == 0)
 		return;
-	l->look_next = l->follows;
+	l->look_next = LIST_FIRST(&l->follows);
 	if (l->look_next != NULL)
 		ev_timer_again(l->conf.loop, &l->look);
 }
@@ -508,10 +489,8 @@ call_free(struct dns_lookup_call *c)
 	if (c->follow != NULL)
 		follow_free(c->follow, false);
 	buf_done(&c->q.args);
-	*(c->prev == NULL ? &c->owner->first : &c->prev->next) = c->next;
-	if (c->next != NULL)
-		c->next->prev = c->prev;
-	c->owner->calls--;
+	LIST_REMOVE(c, link);
+	c->owner->call_count--;
 	free(c);
 }
 
@@ -758,11 +737,11 @@ on_late(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void)loop;
 	(void)events;
-	for (struct dns_lookup_call *c = l->first, *next; c != NULL; c = next) {
+	for (struct dns_lookup_call *c = LIST_FIRST(&l->calls), *next; c != NULL; c = next) {
 		struct cache_question q = for_cache(c->owner, &c->q);
 		struct cache_answer answer;
 
-		next = c->next;
+		next = LIST_NEXT(c, link);
 		if (c->late.ns == MONO_NEVER.ns || (c->wait == NULL && !c->fresh))
 			continue;
 		if (mono_before(now, c->late)) {
@@ -878,7 +857,7 @@ dns_lookups_start(struct dns_lookups *l, uint64_t id, const struct msg_dns_ask *
 		    .life_ms = uses_cache(l) ? BRIEF_MS : 0 });
 		return true;
 	}
-	if (l->calls < l->conf.calls_max)
+	if (l->call_count < l->conf.calls_max)
 		c = calloc(1, sizeof(*c) + ask->name.len + ask->datacenter.len);
 	if (c == NULL)
 		return false;
@@ -889,11 +868,8 @@ dns_lookups_start(struct dns_lookups *l, uint64_t id, const struct msg_dns_ask *
 	c->wish = (enum dns_follow)ask->follow;
 	c->begun = clock_mono();
 	c->late = MONO_NEVER;
-	c->next = l->first;
-	if (l->first != NULL)
-		l->first->prev = c;
-	l->first = c;
-	l->calls++;
+	LIST_INSERT_HEAD(&l->calls, c, link);
+	l->call_count++;
 	if (question_make(&c->q, l, ask, c->text) && start(c))
 		return true;
 	call_free(c);
@@ -911,11 +887,13 @@ dns_lookups_origin(const struct dns_lookups *l)
 void
 dns_lookups_cancel(struct dns_lookups *l)
 {
-	while (l->first != NULL) {
-		if (l->first->wait != NULL)
-			cache_cancel(l->first->wait);
-		cancel_route(l->first);
-		call_free(l->first);
+	struct dns_lookup_call *c;
+
+	while ((c = LIST_FIRST(&l->calls)) != NULL) {
+		if (c->wait != NULL)
+			cache_cancel(c->wait);
+		cancel_route(c);
+		call_free(c);
 	}
 	dns_lookups_unfollow_all(l);
 }
@@ -933,11 +911,6 @@ dns_lookups_new(const struct dns_lookups_conf *conf, dns_lookup_done *done, void
 
 	if (l == NULL)
 		return NULL;
-	l->chains = calloc(CHAINS, sizeof(struct follow *));
-	if (l->chains == NULL) {
-		free(l);
-		return NULL;
-	}
 	l->conf = *conf;
 	l->done = done;
 	l->ctx = ctx;
@@ -957,6 +930,6 @@ dns_lookups_free(struct dns_lookups *l)
 		cache_cancel(l->probe);
 	ev_timer_stop(l->conf.loop, &l->late);
 	ev_timer_stop(l->conf.loop, &l->look);
-	free(l->chains);
+	map_done(&l->by_id);
 	free(l);
 }

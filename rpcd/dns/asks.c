@@ -290,17 +290,6 @@ drop_lists(struct server *s, struct mono now)
 
 /* -- look-ups -- */
 
-static uint64_t
-key_hash(const struct dns_lookup *k)
-{
-	const struct span parts[] = { k->name, k->tag, k->datacenter, k->source };
-	uint64_t h[5] = { (uint64_t)k->kind << 1 | k->tagged };
-
-	for (unsigned i = 0; i < 4; i++)
-		h[i + 1] = keyed_hash(parts[i].p, parts[i].len);
-	return keyed_hash(h, sizeof(h));
-}
-
 static struct span
 store(uint8_t **at, struct span s)
 {
@@ -430,7 +419,7 @@ look_start(struct look *l, uint64_t hash)
 static struct look *
 look_join(struct server *s, const struct dns_lookup *k)
 {
-	uint64_t hash = key_hash(k);
+	uint64_t hash = dns_lookup_hash(k, keyed_hash);
 	struct look *l;
 
 	MAP_FOREACH_HASH(l, &s->looks_open, hash, flight.node)
@@ -745,7 +734,7 @@ keep_rendered(struct server *s, const struct rendered_question *k)
 {
 	struct fact *f = s->used_one;
 
-	if (f != NULL && f != &several && f->listed && f->id != 0 && f->until.ns == MONO_NEVER.ns)
+	if (f != NULL && f != &several && f->listed && fact_id(f) != 0 && f->until.ns == MONO_NEVER.ns)
 		rendered_keep(&s->rendered, &f->answers, k, &s->zone, &f->found, buf_span(&s->out), wall_now(),
 		    &s->arena);
 }
@@ -842,8 +831,9 @@ asks_open(struct server *s)
 	s->brief.conf = (struct facts_conf){ BRIEF_BYTES, BRIEF_MAX, keyed_hash, NULL };
 	ev_init(&s->use, on_use);
 	s->use.data = s;
-	if (s->places == NULL || !facts_open(&s->kept) || !facts_open(&s->brief) ||
-	    !rendered_open(&s->rendered, 0, keyed_hash))
+	facts_open(&s->kept);
+	facts_open(&s->brief);
+	if (s->places == NULL || !rendered_open(&s->rendered, 0, keyed_hash))
 		return false;
 	asks_setup(s);
 	return true;

@@ -4,7 +4,6 @@
 
 #include "rpcd/dns/facts.h"
 
-#define CHAINS 4096
 #define NAME_BYTES_MAX UINT16_MAX
 #define LARGEST 4			/* one above this part of the whole is not kept */
 
@@ -166,119 +165,67 @@ fact_lists(const struct facts *t, const struct fact *f, struct span name)
 
 /* -- the table -- */
 
-static uint64_t
-key_hash(const struct facts *t, const struct dns_lookup *k)
-{
-	const struct span parts[] = { k->name, k->tag, k->datacenter, k->source };
-	uint64_t h[5] = { (uint64_t)k->kind << 1 | k->tagged };
-
-	for (unsigned i = 0; i < 4; i++)
-		h[i + 1] = parts[i].len == 0 ? 0 : t->conf.hash(parts[i].p, parts[i].len);
-	return t->conf.hash(h, sizeof(h));
-}
-
-static struct fact **
-key_chain(struct facts *t, uint64_t hash)
-{
-	return &t->by_key[hash & (t->chains - 1)];
-}
-
-static struct fact **
-id_chain(struct facts *t, uint64_t id)
-{
-	return &t->by_id[(id ^ id >> 32) & (t->chains - 1)];
-}
-
-static void
-put_first(struct facts *t, struct fact *f)
-{
-	f->prev = NULL;
-	f->next = t->first;
-	*(t->first == NULL ? &t->last : &t->first->prev) = f;
-	t->first = f;
-}
-
-static void
-take_out(struct facts *t, struct fact *f)
-{
-	*(f->prev == NULL ? &t->first : &f->prev->next) = f->next;
-	*(f->next == NULL ? &t->last : &f->next->prev) = f->prev;
-}
-
 static void
 leave(struct facts *t, struct fact *f, bool tell)
 {
-	struct fact **at;
-
-	for (at = key_chain(t, f->hash); *at != f; at = &(*at)->chain)
-		;
-	*at = f->chain;
-	if (f->id != 0) {
-		for (at = id_chain(t, f->id); *at != f; at = &(*at)->id_chain)
-			;
-		*at = f->id_chain;
-	}
-	take_out(t, f);
+	map_remove(&t->by_key, &f->by_key);
+	if (fact_id(f) != 0)
+		map_remove(&t->by_id, &f->by_id);
+	TAILQ_REMOVE(&t->order, f, used_order);
 	t->bytes -= f->bytes;
-	t->entries--;
 	f->listed = false;
 	if (t->conf.rendered != NULL)
 		rendered_drop(t->conf.rendered, &f->answers);
-	if (tell && f->id != 0) {
-		f->next = t->dropped;
-		t->dropped = f;
-	} else {
+	if (tell && fact_id(f) != 0)
+		SLIST_INSERT_HEAD(&t->dropped, f, dropped);
+	else
 		fact_release(f);
-	}
 }
 
 static void
 shrink(struct facts *t)
 {
-	while (t->last != NULL && (t->bytes > t->conf.bytes_max || t->entries > t->conf.entries_max)) {
+	while (!TAILQ_EMPTY(&t->order) &&
+	    (t->bytes > t->conf.bytes_max || t->by_key.count > t->conf.entries_max)) {
 		t->evicted++;
-		leave(t, t->last, true);
+		leave(t, TAILQ_LAST(&t->order, fact_order), true);
 	}
 }
 
 static struct fact *
 find(struct facts *t, const struct dns_lookup *key, uint64_t hash)
 {
-	struct fact *f = *key_chain(t, hash);
+	struct fact *f;
 
-	while (f != NULL && (f->hash != hash || !dns_lookup_eq(&f->key, key)))
-		f = f->chain;
-	return f;
+	MAP_FOREACH_HASH(f, &t->by_key, hash, by_key)
+		if (dns_lookup_eq(&f->key, key))
+			return f;
+	return NULL;
 }
 
 bool
 facts_put(struct facts *t, struct fact *f, uint64_t id, struct mono until)
 {
-	uint64_t hash = key_hash(t, &f->key);
+	uint64_t hash = dns_lookup_hash(&f->key, t->conf.hash);
 	struct fact *old = find(t, &f->key, hash);
 	bool used = true;
 
 	if (old != NULL) {
-		used = old->id != id || old->used;
-		leave(t, old, old->id != id);
+		used = fact_id(old) != id || old->used;
+		leave(t, old, fact_id(old) != id);
 	}
 	if (f->bytes > t->conf.bytes_max / LARGEST)
 		return false;
 	f->holders++;
 	f->listed = true;
 	f->used = used;
-	f->id = id;
 	f->until = until;
-	f->hash = hash;
-	f->chain = *key_chain(t, hash);
-	*key_chain(t, hash) = f;
-	if (id != 0) {
-		f->id_chain = *id_chain(t, id);
-		*id_chain(t, id) = f;
-	}
-	put_first(t, f);
+	map_add(&t->by_key, &f->by_key, hash);
+	f->by_id.hash = id;
+	if (id != 0)
+		map_add(&t->by_id, &f->by_id, id);
+	TAILQ_INSERT_HEAD(&t->order, f, used_order);
 	t->bytes += f->bytes;
-	t->entries++;
 	shrink(t);
 	return f->listed;
 }
@@ -287,16 +234,16 @@ void
 facts_use(struct facts *t, struct fact *f)
 {
 	f->used = true;
-	if (t->first != f) {
-		take_out(t, f);
-		put_first(t, f);
+	if (TAILQ_FIRST(&t->order) != f) {
+		TAILQ_REMOVE(&t->order, f, used_order);
+		TAILQ_INSERT_HEAD(&t->order, f, used_order);
 	}
 }
 
 struct fact *
 facts_find(struct facts *t, struct mono now, const struct dns_lookup *key)
 {
-	struct fact *f = find(t, key, key_hash(t, key));
+	struct fact *f = find(t, key, dns_lookup_hash(key, t->conf.hash));
 
 	if (f == NULL)
 		return NULL;
@@ -311,17 +258,13 @@ facts_find(struct facts *t, struct mono now, const struct dns_lookup *key)
 const struct fact *
 facts_of(struct facts *t, uint64_t id)
 {
-	struct fact *f = id == 0 ? NULL : *id_chain(t, id);
-
-	while (f != NULL && f->id != id)
-		f = f->id_chain;
-	return f;
+	return id == 0 ? NULL : MAP_ENTRY(map_find(&t->by_id, id), struct fact, by_id);
 }
 
 void
 facts_drop(struct facts *t, const struct fact *f, bool tell)
 {
-	struct fact *mine = find(t, &f->key, f->hash);
+	struct fact *mine = find(t, &f->key, f->by_key.hash);
 
 	if (mine == f)
 		leave(t, mine, tell);
@@ -330,11 +273,12 @@ facts_drop(struct facts *t, const struct fact *f, bool tell)
 unsigned
 facts_take_used(struct facts *t, uint64_t *ids, unsigned max)
 {
+	struct fact *f;
 	unsigned n = 0;
 
-	for (struct fact *f = t->first; f != NULL && n < max; f = f->next) {
-		if (f->used && f->id != 0)
-			ids[n++] = f->id;
+	for (f = TAILQ_FIRST(&t->order); f != NULL && n < max; f = TAILQ_NEXT(f, used_order)) {
+		if (f->used && fact_id(f) != 0)
+			ids[n++] = fact_id(f);
 		f->used = false;
 	}
 	return n;
@@ -343,23 +287,20 @@ facts_take_used(struct facts *t, uint64_t *ids, unsigned max)
 bool
 facts_next_dropped(struct facts *t, uint64_t *id)
 {
-	struct fact *f = t->dropped;
+	struct fact *f = SLIST_FIRST(&t->dropped);
 
 	if (f == NULL)
 		return false;
-	t->dropped = f->next;
-	*id = f->id;
+	SLIST_REMOVE_HEAD(&t->dropped, dropped);
+	*id = fact_id(f);
 	fact_release(f);
 	return true;
 }
 
-bool
+void
 facts_open(struct facts *t)
 {
-	t->chains = CHAINS;
-	t->by_key = calloc(t->chains, sizeof(struct fact *));
-	t->by_id = calloc(t->chains, sizeof(struct fact *));
-	return t->by_key != NULL && t->by_id != NULL;
+	TAILQ_INIT(&t->order);
 }
 
 void
@@ -374,8 +315,8 @@ facts_clear(struct facts *t)
 {
 	uint64_t id;
 
-	while (t->first != NULL)
-		leave(t, t->first, false);
+	while (!TAILQ_EMPTY(&t->order))
+		leave(t, TAILQ_FIRST(&t->order), false);
 	while (facts_next_dropped(t, &id))
 		;
 }
@@ -384,6 +325,6 @@ void
 facts_close(struct facts *t)
 {
 	facts_clear(t);
-	free(t->by_key);
-	free(t->by_id);
+	map_done(&t->by_key);
+	map_done(&t->by_id);
 }

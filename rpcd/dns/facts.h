@@ -7,6 +7,9 @@
 #ifndef TV_RPCD_DNS_FACTS_H
 #define TV_RPCD_DNS_FACTS_H
 
+#include <sys/queue.h>
+
+#include "common/base/map.h"
 #include "common/base/mono.h"
 #include "rpcd/dns/rendered.h"
 
@@ -21,10 +24,14 @@ struct fact {
 	uint32_t name_slots;		/* a power of two; 0: no list */
 	uint32_t *names;		/* by hash: offset in `text` + 1 */
 	const uint8_t *text;		/* of names: length in two bytes, then the name */
-	uint64_t id, hash;
 	struct mono until;
 	size_t bytes;
-	struct fact *chain, *id_chain, *next, *prev;	/* the first was used last */
+	struct map_node by_key;
+	struct map_node by_id;		/* the hash is the id itself; 0: none, and not in that map */
+	union {
+		TAILQ_ENTRY(fact) used_order;
+		SLIST_ENTRY(fact) dropped;
+	};
 };
 
 struct facts_conf {
@@ -35,12 +42,10 @@ struct facts_conf {
 };
 struct facts {				/* caller's memory, zeroed but for conf; with facts_open() */
 	struct facts_conf conf;
-	struct fact **by_key, **by_id;
-	unsigned chains;		/* a power of two */
-	struct fact *first, *last;
-	struct fact *dropped;		/* of which the follower is to be told */
+	struct map by_key, by_id;
+	TAILQ_HEAD(fact_order, fact) order;	/* the first was used last */
+	SLIST_HEAD(, fact) dropped;	/* of which the follower is to be told */
 	size_t bytes;
-	unsigned entries;
 	uint64_t evicted, versions;
 };
 
@@ -51,11 +56,16 @@ struct facts {				/* caller's memory, zeroed but for conf; with facts_open() */
 struct fact *fact_new(struct facts *t, const struct dns_lookup *key, const struct dns_found *found,
     const struct span *names, uint32_t name_count);
 void fact_release(struct fact *f);	/* NULL: nothing */
+/* Of the follow by which rpcd tells of it; 0: none. */
+static inline uint64_t
+fact_id(const struct fact *f)
+{
+	return f->by_id.hash;
+}
 /* Is the name in the list? */
 bool fact_lists(const struct facts *t, const struct fact *f, struct span name);
 
-/* False: no memory. */
-bool facts_open(struct facts *t);
+void facts_open(struct facts *t);
 void facts_close(struct facts *t);
 /* From now on; what is too much goes. */
 void facts_limit(struct facts *t, size_t bytes_max);

@@ -34,7 +34,7 @@ on_report(struct ev_loop *loop, ev_timer *w, int events)
 	(void)events;
 	udp_count_overruns(s);
 	s->stats.under_way = s->ask_count;
-	s->stats.facts = s->kept.entries + s->brief.entries;
+	s->stats.facts = s->kept.by_key.count + s->brief.by_key.count;
 	s->stats.facts_bytes = s->kept.bytes + s->brief.bytes;
 	s->stats.rendered_bytes = s->rendered.bytes;
 	s->stats.facts_evicted = s->kept.evicted + s->brief.evicted;

@@ -19,7 +19,6 @@
 #define POOL 64				/* ports, of each family that recursors have */
 #define CALLS_MAX 1024
 #define CALLS_TCP_MAX 128
-#define CHAINS 1024
 #define REPLIES_TURN 64			/* of one port in one turn of the loop */
 #define CASE_WAIT_S 0.2			/* for the right reply, after one with other letters */
 #define CASELESS_TIME MONO_S(600)	/* before such a recursor is asked over UDP again */
@@ -32,10 +31,10 @@ struct port {
 
 struct upstream_call {
 	struct server *server;
-	struct upstream_call *next;	/* in its chain */
+	struct map_node node;		/* while it expects a reply, by id, which is drawn at random */
 	upstream_done *done;
 	void *ctx;
-	bool tcp, chained;		/* tcp: as the client asked */
+	bool tcp, expects;		/* tcp: as the client asked */
 	bool stream, spare;		/* asked over TCP now; though the client asked over UDP */
 	bool caseless;			/* a reply came that is right but for the case of letters */
 	unsigned first, tried;		/* which recursor was first, how many had their turn */
@@ -55,7 +54,7 @@ struct upstream_call {
 struct upstreams {
 	struct port ports[POOL * 2];
 	unsigned count, calls, calls_tcp;
-	struct upstream_call *chains[CHAINS];
+	struct map expecting;
 	struct { union addr_sock of; struct mono until; } caseless[RECURSORS_MAX];
 	unsigned caseless_next;
 	uint8_t reply[DNS_MESSAGE_BYTES_MAX];
@@ -63,18 +62,11 @@ struct upstreams {
 
 static void next_recursor(struct upstream_call *c);
 
-static struct upstream_call **
-chain_of(struct server *s, uint16_t id)
-{
-	return &s->upstreams->chains[id % CHAINS];
-}
-
 /* It expects no reply any more. */
 static void
 forget(struct upstream_call *c)
 {
 	struct server *s = c->server;
-	struct upstream_call **p = chain_of(s, c->id);
 
 	ev_timer_stop(s->loop, &c->timer);
 	ev_io_stop(s->loop, &c->io);
@@ -83,12 +75,9 @@ forget(struct upstream_call *c)
 	c->fd = -1;
 	s->upstreams->calls_tcp -= c->spare;
 	c->spare = false;
-	if (!c->chained)
-		return;
-	c->chained = false;
-	while (*p != c)
-		p = &(*p)->next;
-	*p = c->next;
+	if (c->expects)
+		map_remove(&s->upstreams->expecting, &c->node);
+	c->expects = false;
 }
 
 static void
@@ -142,12 +131,12 @@ belongs(const struct upstream_call *c, struct span reply, bool any_case)
 static struct upstream_call *
 call_of(struct port *p, const union addr_sock *from, struct span reply, bool any_case)
 {
-	struct upstream_call *c = *chain_of(p->server, (uint16_t)(reply.p[0] << 8 | reply.p[1]));
+	struct upstream_call *c;
 
-	while (c != NULL && (c->stream || c->port != p || !address_same(from, &c->to) ||
-	    !belongs(c, reply, any_case)))
-		c = c->next;
-	return c;
+	MAP_FOREACH_HASH(c, &p->server->upstreams->expecting, (uint16_t)(reply.p[0] << 8 | reply.p[1]), node)
+		if (!c->stream && c->port == p && address_same(from, &c->to) && belongs(c, reply, any_case))
+			return c;
+	return NULL;
 }
 
 /* It may be a forged one that was lucky with all the rest: the right one has a moment yet. */
@@ -341,7 +330,6 @@ start_at(struct upstream_call *c, bool stream)
 {
 	struct server *s = c->server;
 	struct upstreams *u = s->upstreams;
-	struct upstream_call **chain;
 
 	if (stream && !c->tcp && u->calls_tcp >= CALLS_TCP_MAX)
 		return false;
@@ -350,10 +338,8 @@ start_at(struct upstream_call *c, bool stream)
 	c->stream = stream;
 	c->caseless = false;
 	randomise(c);
-	chain = chain_of(s, c->id);
-	c->next = *chain;
-	*chain = c;
-	c->chained = true;
+	map_add(&u->expecting, &c->node, c->id);
+	c->expects = true;
 	if (stream ? send_tcp(c) : send_udp(c)) {
 		ev_timer_set(&c->timer, mono_seconds((struct mono){ s->conf.recursor_timeout }), 0.);
 		ev_timer_start(s->loop, &c->timer);

@@ -15,6 +15,17 @@ dns_lookup_eq(const struct dns_lookup *a, const struct dns_lookup *b)
 	    span_eq(a->datacenter, b->datacenter) && span_eq(a->source, b->source);
 }
 
+uint64_t
+dns_lookup_hash(const struct dns_lookup *k, uint64_t (*hash)(const void *bytes, size_t n))
+{
+	const struct span parts[] = { k->name, k->tag, k->datacenter, k->source };
+	uint64_t h[5] = { (uint64_t)k->kind << 1 | k->tagged };
+
+	for (unsigned i = 0; i < 4; i++)
+		h[i + 1] = parts[i].len == 0 ? 0 : hash(parts[i].p, parts[i].len);
+	return hash(h, sizeof(h));
+}
+
 enum dns_place
 dns_place_of(const struct dns_zone *z, const struct dname *lowered, size_t *labels)
 {

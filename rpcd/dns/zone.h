@@ -57,6 +57,8 @@ struct dns_lookup {
 	struct span source;		/* queries: the client's address */
 };
 bool dns_lookup_eq(const struct dns_lookup *a, const struct dns_lookup *b);
+/* By this hash of bytes. */
+uint64_t dns_lookup_hash(const struct dns_lookup *k, uint64_t (*hash)(const void *bytes, size_t n));
 
 enum dns_place {
 	DNS_PLACE_ZONE,		/* of D or the alternate domain */
