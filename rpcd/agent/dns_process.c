@@ -205,7 +205,7 @@ on_frame(void *ctx, const struct frame *f)
 		return take_stats(p, f->body);
 	if (f->type == MSG_DNS_USE)
 		return take_use(p, f->body);
-	if (f->type != MSG_DNS_ASK || (f->flags & FRAME_REPLY) != 0)
+	if (f->type != MSG_DNS_ASK || (f->flags & FRAME_REPLY) != 0 || f->id == 0)
 		return TV_EFORMAT;
 	if ((err = msg_read(&msg_dns_ask_schema, f->body, NULL, &ask)) != TV_OK)
 		return err;
