@@ -600,11 +600,6 @@ registry_new(const struct registry_conf *conf)
 	r->arena = ARENA_INIT(16u << 20);
 	r->scratch = ARENA_INIT(16u << 20);
 	r->settling_end = &r->settling;
-	if (!index_init(r)) {
-		index_done(r);
-		free(r);
-		return NULL;
-	}
 	rng_seed(&r->rng, conf->seed);
 	r->compare_at = r->output_at = r->save_at = r->reap_at = r->news_at = MONO_NEVER;
 	registry_at(r, &r->compare_at, mono_add(FIRST_COMPARE, sync_spread(r, FIRST_COMPARE)));

@@ -2,6 +2,7 @@
 #ifndef TV_RPCD_AGENT_REGISTRY_INT_H
 #define TV_RPCD_AGENT_REGISTRY_INT_H
 
+#include "common/base/map.h"
 #include "common/base/rng.h"
 #include "rpcd/agent/registry.h"
 
@@ -29,25 +30,14 @@ struct push {				/* a service with checks, or one entry */
 
 enum refusal { REFUSED_NOT, REFUSED_UNKNOWN, REFUSED_DENIED };	/* the token is none; it lacks a right */
 
-enum { INDEX_ID, INDEX_SERVICE, INDEXES };	/* by kind and id; checks by their service, if they have one */
-
-struct entry_index {
-	struct bucket {
-		struct entry *first, *last;
-	} *buckets;
-	uint32_t size;			/* a power of two */
-	uint32_t count;
-};
-
 struct entry {
 	struct entry *next, *prev;
-	struct {
-		struct entry *next, *prev;
-		uint32_t hash;
-		bool in;
-	} at[INDEXES];
+	struct map_node by_id;		/* by kind and id */
+	struct map_node by_service;	/* the first check of a service; of the others the hash alone */
+	struct entry *next_check, *prev_check;	/* a circle: the checks of a service, in order of registration */
 	struct registry *registry;
 	enum entry_kind kind;
+	bool indexed, of_service, first_check;	/* in by_id; in a circle; as its first, which is in by_service */
 	struct buf bytes;		/* rec, token and run */
 	struct span rec;		/* packed by its schema, as the catalog will have it */
 	struct span id, service, token;	/* in bytes; service: that it is, or is a check of */
@@ -95,7 +85,7 @@ struct registry {
 	registry_watch_fn *watch_fn;	/* may be NULL */
 	void *watch_ctx;
 	struct entry *first, *last;
-	struct entry_index index[INDEXES];
+	struct map by_id, by_service;
 	struct registry_stats stats;
 	struct entry *unsaved_first, *unsaved_last;
 	uint64_t saves, saved;		/* durable ones, see registry_save_ticket() */
@@ -116,8 +106,6 @@ struct registry {
 };
 
 /* -- registry_index.c -- */
-/* False: no memory; index_done() all the same. */
-bool index_init(struct registry *r);
 void index_done(struct registry *r);
 /* After its id and service are known, and again when its service may be another one. */
 void index_put(struct entry *e);

@@ -1388,6 +1388,56 @@ START_TEST(node_refused)
 }
 END_TEST
 
+/* Entries by themselves: the checks of each service are met in the order in which they came to it, whoever leaves. */
+START_TEST(checks_of_services_in_order)
+{
+	enum { ENTRIES = 40 };
+	static const char *const names[] = { "", "web", "Web", "db" };
+	static struct entry entries[ENTRIES];
+	struct registry own = { .conf = { .seed = 9 } };
+	struct entry *order[4][ENTRIES];
+	unsigned count[4] = { 0 }, at[ENTRIES] = { 0 };
+	char ids[ENTRIES][8];
+
+	srand(5);
+	for (unsigned i = 0; i < ENTRIES; i++) {
+		snprintf(ids[i], sizeof(ids[i]), "%u", i);
+		entries[i] = (struct entry){ .registry = &own, .kind = ENTRY_CHECK, .id = span_str(ids[i]) };
+		index_put(&entries[i]);
+	}
+	for (unsigned step = 0; step < 20000; step++) {
+		unsigned i = (unsigned)rand() % ENTRIES, to = (unsigned)rand() % 4, from = at[i], k = 0;
+		struct entry *e = &entries[i];
+
+		if (from != to) {
+			while (from > 0 && order[from][k] != e)
+				k++;
+			if (from > 0)
+				memmove(&order[from][k], &order[from][k + 1], (--count[from] - k) * sizeof(e));
+			order[to][to > 0 ? count[to]++ : 0] = e;
+		}
+		at[i] = to;
+		e->service = span_str(names[to]);
+		if (rand() % 8 == 0 && from != to)
+			index_take_out(e);
+		index_put(e);
+		for (unsigned n = 1; n < 4; n++) {
+			struct entry *met = entry_check_first(&own, span_str(names[n]));
+
+			for (k = 0; k < count[n]; k++, met = entry_check_next(met))
+				ck_assert_ptr_eq(met, order[n][k]);
+			ck_assert_ptr_null(met);
+		}
+		ck_assert_ptr_eq(entry_find(&own, ENTRY_CHECK, e->id), e);
+	}
+	for (unsigned i = 0; i < ENTRIES; i++)
+		index_take_out(&entries[i]);
+	ck_assert_uint_eq(own.by_id.count, 0);
+	ck_assert_uint_eq(own.by_service.count, 0);
+	index_done(&own);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -1399,6 +1449,7 @@ main(void)
 		comparison, comparisons_are_spread, a_service_with_its_checks, no_room_for_all_of_it, news, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
 		settling, users, the_file, definitions, definitions_have_a_limit, a_server_came, counted, many,
 		token_of_files, node_by_default, node_as_configured, node_of_another, node_refused,
+		checks_of_services_in_order,
 	};
 	Suite *s = suite_create("registry");
 	TCase *t = tcase_create("registry");
