@@ -16,7 +16,7 @@
 
 struct requests {
 	struct raftd *d;
-	struct request *spares;
+	struct request_list spares;
 	unsigned spare_count, pending;
 	unsigned infos;			/* of those that are pending: who asks for these figures */
 	uint64_t denied;		/* since the start, for want of rights */
@@ -26,36 +26,20 @@ struct requests {
 	struct buf buf;
 };
 
-static struct request **
-bucket_of(struct asker *a, uint64_t id)
-{
-	return &a->buckets[(id ^ id >> 32) % ASKER_BUCKETS];
-}
-
-static struct request **
-slot_of(struct asker *a, uint64_t id)
-{
-	struct request **at = bucket_of(a, id);
-
-	while (*at != NULL && (*at)->id != id)
-		at = &(*at)->hash_next;
-	return at;
-}
-
 struct request *
 request_find(struct asker *a, uint64_t id)
 {
-	return *slot_of(a, id);
+	return MAP_ENTRY(map_find(&a->by_id, id), struct request, by_id);
 }
 
 struct request *
 request_new(struct raftd *d, struct asker *a, const struct frame *f)
 {
 	struct requests *all = d->requests;
-	struct request *q = all->spares;
+	struct request *q = TAILQ_FIRST(&all->spares);
 
 	if (q != NULL) {
-		all->spares = q->hash_next;
+		TAILQ_REMOVE(&all->spares, q, link);
 		all->spare_count--;
 		memset(q, 0, offsetof(struct request, bytes));
 		memset((uint8_t *)q + offsetof(struct request, writing), 0,
@@ -67,11 +51,9 @@ request_new(struct raftd *d, struct asker *a, const struct frame *f)
 	}
 	q->d = d;
 	q->asker = a;
-	q->id = f->id;
 	q->type = f->type;
 	q->args.p = q->bytes;
-	q->hash_next = *bucket_of(a, f->id);
-	*bucket_of(a, f->id) = q;
+	map_add(&a->by_id, &q->by_id, f->id);	/* an asker may repeat an id */
 	TAILQ_INSERT_TAIL(&a->requests, q, link);
 	all->pending++;
 	all->infos += q->type == MSG_INFO;
@@ -82,14 +64,10 @@ void
 request_detach(struct request *q)
 {
 	struct asker *a = q->asker;
-	struct request **at;
 
 	if (a == NULL)
 		return;
-	at = slot_of(a, q->id);
-	while (*at != q)		/* an asker may repeat an id */
-		at = &(*at)->hash_next;
-	*at = q->hash_next;
+	map_remove(&a->by_id, &q->by_id);
 	TAILQ_REMOVE(&a->requests, q, link);
 	q->asker = NULL;
 }
@@ -138,8 +116,7 @@ request_free(struct request *q)
 		free(q);
 		return;
 	}
-	q->hash_next = all->spares;
-	all->spares = q;
+	TAILQ_INSERT_HEAD(&all->spares, q, link);
 	all->spare_count++;
 }
 
@@ -172,7 +149,7 @@ request_may_block(struct request *q)
 static struct buf *
 begin(struct request *q)
 {
-	return q->asker == NULL ? NULL : chan_begin(q->asker->chan, q->type, FRAME_REPLY, q->id);
+	return q->asker == NULL ? NULL : chan_begin(q->asker->chan, q->type, FRAME_REPLY, q->by_id.hash);
 }
 
 /* memory: the value's, which is taken over; NULL: it is copied. */
@@ -389,6 +366,12 @@ asker_init(struct asker *a)
 	TAILQ_INIT(&a->fired[1]);
 }
 
+void
+asker_done(struct asker *a)
+{
+	map_done(&a->by_id);
+}
+
 struct requests *
 requests_new(struct raftd *d)
 {
@@ -397,6 +380,7 @@ requests_new(struct raftd *d)
 	if (all == NULL)
 		return NULL;
 	all->d = d;
+	TAILQ_INIT(&all->spares);
 	all->arena = ARENA_INIT(256u << 20);
 	buf_init(&all->buf, FRAME_BODY_BYTES_MAX);
 	return all;
@@ -407,10 +391,10 @@ requests_free(struct requests *all)
 {
 	if (all == NULL)
 		return;
-	while (all->spares != NULL) {
-		struct request *q = all->spares;
+	struct request *q;
 
-		all->spares = q->hash_next;
+	while ((q = TAILQ_FIRST(&all->spares)) != NULL) {
+		TAILQ_REMOVE(&all->spares, q, link);
 		free(q);
 	}
 	arena_done(&all->arena);

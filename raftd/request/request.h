@@ -10,6 +10,7 @@
 
 #include <sys/queue.h>
 
+#include "common/base/map.h"
 #include "common/net/chan.h"
 #include "raftd/engine/proposals.h"
 #include "raftd/engine/reads.h"
@@ -17,7 +18,6 @@
 #include "raftd/raftd.h"
 
 #define REQUEST_INLINE 96		/* bytes of arguments and token kept inside the record: a key's name and a token */
-#define ASKER_BUCKETS 1024
 #define ASKER_PAUSE_BYTES (16u << 20)	/* answers that wait: no further questions are read */
 
 struct requests;			/* all of them: memory and limits */
@@ -26,16 +26,15 @@ struct asker {				/* a channel, and its requests */
 	struct chan *chan;
 	TAILQ_HEAD(request_list, request) requests;
 	struct request_list fired[2];	/* to be read again: of one record, and lists */
-	struct request *buckets[ASKER_BUCKETS];	/* by frame id */
+	struct map by_id;
 };
 
 struct request {
 	struct raftd *d;
 	struct asker *asker;		/* NULL: nobody waits for the answer any more */
-	struct request *hash_next;	/* of the asker, by frame id */
-	TAILQ_ENTRY(request) link;	/* of the asker */
+	struct map_node by_id;		/* of the asker; the hash is the id of the frame itself */
+	TAILQ_ENTRY(request) link;	/* of the asker; or among the spares */
 	TAILQ_ENTRY(request) fired_link;	/* of the asker, while `fired` */
-	uint64_t id;			/* of the frame */
 
 	const struct op *op;
 	uint64_t index;			/* blocking: wait for more than this */
@@ -46,6 +45,10 @@ struct request {
 	bool writing;			/* which of `read` and `write`: it waits for the log */
 	bool blocked, fired, last;	/* last: time is up, answer whatever there is */
 	bool again;			/* its watch fired while the state was looked at */
+	bool hidden;			/* its answer leaves something out that its token may not read */
+	bool is_guarded;
+	bool confirmed;			/* a stale read that was refused, and is looked at again in a state that is not */
+	bool how;			/* what go_on is told: dry_run of MSG_RAFT_RECOVER, force of MSG_RAFT_LEAVE */
 	uint8_t mode;
 	uint8_t judged;			/* so many times again, since its premises had changed before it was applied */
 	uint16_t type;			/* of the frame */
@@ -55,15 +58,11 @@ struct request {
 		struct proposal write;
 	};
 	void (*go_on)(struct request *q, bool how);	/* no operation: what comes once it was judged */
-	bool how;			/* what it is told: dry_run of MSG_RAFT_RECOVER, force of MSG_RAFT_LEAVE */
 	struct state_read *lookup;	/* under way; owned; or NULL */
 	uint64_t needed;		/* what is found in a state of this index or newer may be given */
 	struct fsm_watch *watch;
-	bool hidden;				/* its answer leaves something out that its token may not read */
 	const struct fsm_rights *rights;	/* that it was judged by, owned; NULL: none */
 	TAILQ_ENTRY(request) guarded;	/* while it waits: of those whose tokens may change, see raftd/serve/token_watch.h */
-	bool is_guarded;
-	bool confirmed;			/* a stale read that was refused, and is looked at again in a state that is not */
 	ev_timer timer;			/* of a blocking query */
 };
 
@@ -111,6 +110,8 @@ struct requests *requests_new(struct raftd *d);
 /* After all askers are gone. */
 void requests_free(struct requests *all);
 void asker_init(struct asker *a);
+/* It has no requests any more. */
+void asker_done(struct asker *a);
 /* Do answers wait to be read, so that no more questions should be? */
 bool asker_congested(const struct asker *a);
 /* Of this frame, with empty arguments.  NULL: no memory. */

@@ -225,6 +225,7 @@ on_close(void *ctx, void *conn, enum tv_err why)
 	(void)why;
 	while ((q = TAILQ_FIRST(&cl->asker.requests)) != NULL)
 		abandon(c, q);
+	asker_done(&cl->asker);
 	c->rpcds -= cl->rpcd;
 }
 
