@@ -1,5 +1,6 @@
 /* Alias checks, see alias.h. */
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "common/base/clock.h"
 #include "common/record/mpack.h"
@@ -30,7 +31,7 @@ struct question {
 };
 
 struct watch {
-	struct watch *next;
+	LIST_ENTRY(watch) link;
 	struct aliases *aliases;
 	struct buf node, token;
 	unsigned users;
@@ -46,7 +47,7 @@ struct finding {
 };
 
 struct alias {
-	struct alias *next, *prev;
+	LIST_ENTRY(alias) link;
 	struct aliases *aliases;
 	void *ctx;
 	struct buf node, service;
@@ -58,8 +59,8 @@ struct alias {
 
 struct aliases {
 	struct aliases_conf conf;
-	struct alias *first;
-	struct watch *watches;
+	LIST_HEAD(, alias) all;
+	LIST_HEAD(, watch) watches;
 	unsigned count;
 	ev_timer look;
 	struct arena arena;		/* for a reply */
@@ -168,8 +169,8 @@ on_look(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void)loop;
 	(void)events;
-	for (struct alias *s = a->first; s != NULL; s = next) {
-		next = s->next;
+	for (struct alias *s = LIST_FIRST(&a->all); s != NULL; s = next) {
+		next = LIST_NEXT(s, link);
 		if (s->dirty && s->watch == NULL)
 			look(s);
 	}
@@ -191,8 +192,9 @@ static void
 on_change(void *ctx, struct span service)
 {
 	struct aliases *a = ctx;
+	struct alias *s;
 
-	for (struct alias *s = a->first; s != NULL; s = s->next)
+	LIST_FOREACH(s, &a->all, link)
 		if (s->watch == NULL && !s->dirty && (service.len == 0 || span_eq(service, buf_span(&s->service))))
 			look_soon(s);
 }
@@ -206,8 +208,8 @@ tell(struct watch *w)
 
 	if (!w->checks.answered || !w->services.answered)
 		return;
-	for (struct alias *s = w->aliases->first; s != NULL; s = next) {
-		next = s->next;
+	for (struct alias *s = LIST_FIRST(&w->aliases->all); s != NULL; s = next) {
+		next = LIST_NEXT(s, link);
 		if (s->watch == w)
 			end(s, &s->found, s->service_there, w->node_there);
 	}
@@ -217,8 +219,9 @@ static enum tv_err
 take_checks(struct watch *w, struct rd *in, struct arena *a)
 {
 	enum tv_err err = TV_OK;
+	struct alias *s;
 
-	for (struct alias *s = w->aliases->first; s != NULL; s = s->next)
+	LIST_FOREACH(s, &w->aliases->all, link)
 		if (s->watch == w)
 			begin(&s->found);
 	for (uint32_t n = rd_left(in) == 0 || mpr_nil(in) ? 0 : mpr_array(in); n > 0 && err == TV_OK; n--) {
@@ -226,7 +229,7 @@ take_checks(struct watch *w, struct rd *in, struct arena *a)
 
 		if ((err = schema_unpack(&check_schema, in, a, &c)) != TV_OK)
 			break;
-		for (struct alias *s = w->aliases->first; s != NULL; s = s->next)
+		LIST_FOREACH(s, &w->aliases->all, link)
 			if (s->watch == w)
 				take_check(&s->found, &c, buf_span(&s->service));
 	}
@@ -240,9 +243,10 @@ take_services(struct watch *w, struct rd *in, struct arena *a)
 	enum tv_err err = rd_left(in) == 0 || mpr_nil(in) ? TV_OK :
 	    schema_unpack(&node_services_schema, in, a, &list);
 	const struct service *v = list.Services.v;
+	struct alias *s;
 
 	w->node_there = list.found;
-	for (struct alias *s = w->aliases->first; s != NULL; s = s->next) {
+	LIST_FOREACH(s, &w->aliases->all, link) {
 		if (s->watch != w)
 			continue;
 		s->service_there = s->service.len == 0;
@@ -279,8 +283,8 @@ failed(struct question *q, const struct op_reply *reply)
 	buf_puts(&text, "Failure checking aliased node or service: ");
 	buf_putspan(&text, reply != NULL && reply->text.len > 0 ? reply->text :
 	    span_str(tv_strerror(reply == NULL ? TV_EAGAIN : reply->err)));
-	for (struct alias *s = a->first; s != NULL && !text.failed; s = next) {
-		next = s->next;
+	for (struct alias *s = LIST_FIRST(&a->all); s != NULL && !text.failed; s = next) {
+		next = LIST_NEXT(s, link);
 		if (s->watch == q->watch)
 			a->conf.result(s->ctx, span_str("critical"), buf_span(&text));
 	}
@@ -379,12 +383,13 @@ question_done(struct question *q)
 static struct watch *
 watch_of(struct aliases *a, struct span node, struct span token)
 {
-	struct watch *w = a->watches;
+	struct watch *w;
 
-	while (w != NULL && !(span_eq(buf_span(&w->node), node) && span_eq(buf_span(&w->token), token)))
-		w = w->next;
-	if (w != NULL || (w = calloc(1, sizeof(*w))) == NULL)
-		return w;
+	LIST_FOREACH(w, &a->watches, link)
+		if (span_eq(buf_span(&w->node), node) && span_eq(buf_span(&w->token), token))
+			return w;
+	if ((w = calloc(1, sizeof(*w))) == NULL)
+		return NULL;
 	w->aliases = a;
 	w->node = BUF_INIT(NAME_BYTES_MAX);
 	w->token = BUF_INIT(OP_NAME_BYTES_MAX);
@@ -393,21 +398,16 @@ watch_of(struct aliases *a, struct span node, struct span token)
 	buf_putspan(&w->token, token);
 	question_init(&w->checks, w, OP_HEALTH_NODE);
 	question_init(&w->services, w, OP_CATALOG_NODE);
-	w->next = a->watches;
-	a->watches = w;
+	LIST_INSERT_HEAD(&a->watches, w, link);
 	return w;
 }
 
 static void
 watch_leave(struct watch *w)
 {
-	struct watch **at = &w->aliases->watches;
-
 	if (--w->users > 0)
 		return;
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
+	LIST_REMOVE(w, link);
 	question_done(&w->checks);
 	question_done(&w->services);
 	buf_done(&w->node);
@@ -428,14 +428,12 @@ alias_add(struct aliases *a, struct span node, struct span service, struct span 
 		free(s);
 		return NULL;
 	}
-	*s = (struct alias){ .next = a->first, .aliases = a, .ctx = alias_ctx, .watch = w,
+	*s = (struct alias){ .aliases = a, .ctx = alias_ctx, .watch = w,
 	    .node = BUF_INIT(NAME_BYTES_MAX), .service = BUF_INIT(NAME_BYTES_MAX),
 	    .found = { .status = "critical", .output = BUF_INIT(OUTPUT_BYTES_MAX) } };
 	buf_putspan(&s->node, node);
 	buf_putspan(&s->service, service);
-	if (a->first != NULL)
-		a->first->prev = s;
-	a->first = s;
+	LIST_INSERT_HEAD(&a->all, s, link);
 	a->count++;
 	if (w == NULL) {
 		look_soon(s);
@@ -452,9 +450,7 @@ alias_remove(struct alias *s)
 {
 	struct aliases *a = s->aliases;
 
-	*(s->prev == NULL ? &a->first : &s->prev->next) = s->next;
-	if (s->next != NULL)
-		s->next->prev = s->prev;
+	LIST_REMOVE(s, link);
 	a->count--;
 	if (s->watch != NULL)
 		watch_leave(s->watch);

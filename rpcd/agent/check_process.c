@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/queue.h>
 
 #include "common/base/log.h"
 #include "common/net/msg.h"
@@ -21,7 +22,7 @@
 
 struct check_task {
 	struct check_process *process;
-	struct check_task *next, *prev;
+	LIST_ENTRY(check_task) link;
 	void *ctx;
 	uint32_t place;			/* in the table: the lower half of its handle */
 	uint32_t serial;		/* of who has the place: the upper half */
@@ -31,7 +32,7 @@ struct check_task {
 struct check_process {
 	struct check_process_conf conf;
 	struct helper *helper;
-	struct check_task *first;
+	LIST_HEAD(, check_task) list;
 	struct check_task **table;
 	uint32_t places, tasks, serial;
 	bool syncing;			/* waits until the process has taken what was sent */
@@ -65,11 +66,12 @@ static void
 send_tasks(struct check_process *p)
 {
 	struct chan *c = helper_chan(p->helper);
+	struct check_task *t;
 	bool more = false;
 
 	if (c == NULL || p->syncing)
 		return;
-	for (struct check_task *t = p->first; t != NULL; t = t->next) {
+	LIST_FOREACH(t, &p->list, link) {
 		if (t->sent)
 			continue;
 		if ((more = chan_pending(c) > PENDING_BYTES_MAX))
@@ -121,11 +123,12 @@ static void
 on_ended(void *ctx, enum helper_end why)
 {
 	struct check_process *p = ctx;
+	struct check_task *t;
 
 	(void)why;
 	p->syncing = false;
 	p->runs = (struct msg_check_stats){ 0 };
-	for (struct check_task *t = p->first; t != NULL; t = t->next)
+	LIST_FOREACH(t, &p->list, link)
 		t->sent = false;
 }
 
@@ -228,10 +231,7 @@ check_process_add(struct check_process *p, void *task_ctx)
 	}
 	t->process = p;
 	t->ctx = task_ctx;
-	t->next = p->first;
-	if (p->first != NULL)
-		p->first->prev = t;
-	p->first = t;
+	LIST_INSERT_HEAD(&p->list, t, link);
 	p->tasks++;
 	check_process_changed(t);
 	return t;
@@ -262,9 +262,7 @@ check_process_remove(struct check_task *t)
 	if (t->sent && c != NULL)
 		(void)chan_send_record(c, MSG_CHECK_DROP, 0, &msg_check_drop_schema,
 		    &(struct msg_check_drop){ handle_of(t) });
-	*(t->prev == NULL ? &p->first : &t->prev->next) = t->next;
-	if (t->next != NULL)
-		t->next->prev = t->prev;
+	LIST_REMOVE(t, link);
 	p->table[t->place] = NULL;
 	if (--p->tasks == 0)
 		helper_want(p->helper, false);
@@ -315,11 +313,13 @@ check_process_new(const struct check_process_conf *conf)
 void
 check_process_free(struct check_process *p)
 {
+	struct check_task *t;
+
 	if (p == NULL)
 		return;
 	helper_free(p->helper);
-	for (struct check_task *t = p->first, *next; t != NULL; t = next) {
-		next = t->next;
+	while ((t = LIST_FIRST(&p->list)) != NULL) {
+		LIST_REMOVE(t, link);
 		free(t);
 	}
 	free(p->table);

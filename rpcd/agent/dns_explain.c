@@ -1,6 +1,7 @@
 /* Explanations of answers, see dns_explain.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "common/base/clock.h"
 #include "common/net/msg.h"
@@ -20,7 +21,7 @@ struct dns_explainer {
 	struct dns_lookups *lookups;
 	const struct rpcd_conf *conf;
 	const char *datacenter;
-	struct dns_explain_call *first;
+	LIST_HEAD(, dns_explain_call) list;
 	unsigned calls;
 	uint64_t serial;
 	struct arena work;
@@ -31,7 +32,7 @@ struct dns_explainer {
 
 struct dns_explain_call {
 	struct dns_explainer *owner;
-	struct dns_explain_call *prev, *next;
+	LIST_ENTRY(dns_explain_call) link;
 	dns_explain_done *done;
 	void *ctx;
 	uint64_t id;
@@ -53,9 +54,7 @@ struct dns_explain_call {
 static void
 call_free(struct dns_explain_call *c)
 {
-	*(c->prev == NULL ? &c->owner->first : &c->prev->next) = c->next;
-	if (c->next != NULL)
-		c->next->prev = c->prev;
+	LIST_REMOVE(c, link);
 	c->owner->calls--;
 	arena_done(&c->arena);
 	free(c);
@@ -247,11 +246,12 @@ static void run(struct dns_explain_call *c);
 static struct dns_explain_call *
 call_of(struct dns_explainer *e, uint64_t id)
 {
-	struct dns_explain_call *c = e->first;
+	struct dns_explain_call *c;
 
-	while (c != NULL && c->id != id)
-		c = c->next;
-	return c;
+	LIST_FOREACH(c, &e->list, link)
+		if (c->id == id)
+			return c;
+	return NULL;
 }
 
 /* msg_dns_found as it comes, kept. */
@@ -405,10 +405,7 @@ dns_explain_start(struct dns_explainer *e, const struct dns_explain_question *q,
 	c->id = id;
 	c->seed = rng_u64(&e->rng);
 	c->arena = ARENA_INIT(CALL_BYTES_MAX);
-	c->next = e->first;
-	if (e->first != NULL)
-		e->first->prev = c;
-	e->first = c;
+	LIST_INSERT_HEAD(&e->list, c, link);
 	e->calls++;
 	if (!take_question(c, q)) {
 		call_free(c);
@@ -451,8 +448,8 @@ dns_explainer_free(struct dns_explainer *e)
 	if (e == NULL)
 		return;
 	dns_lookups_free(e->lookups);
-	while (e->first != NULL)
-		call_free(e->first);
+	while (!LIST_EMPTY(&e->list))
+		call_free(LIST_FIRST(&e->list));
 	arena_done(&e->work);
 	buf_done(&e->buf);
 	free(e);

@@ -350,8 +350,8 @@ api_end(struct request *r)
 void
 api_done(struct api *api)
 {
-	while (api->notes != NULL)
-		note_free(api->notes);
+	while (!LIST_EMPTY(&api->notes))
+		note_free(LIST_FIRST(&api->notes));
 	audit_done(api);
 }
 
@@ -364,10 +364,7 @@ note_new(struct request *r)
 		return NULL;
 	n->api = r->api;
 	n->id = r->id;
-	n->next = n->api->notes;
-	if (n->next != NULL)
-		n->next->prev = n;
-	n->api->notes = n;
+	LIST_INSERT_HEAD(&n->api->notes, n, link);
 	return n;
 }
 
@@ -385,9 +382,7 @@ note_free(struct note *n)
 {
 	if (n == NULL)
 		return;
-	*(n->prev == NULL ? &n->api->notes : &n->prev->next) = n->next;
-	if (n->next != NULL)
-		n->next->prev = n->prev;
+	LIST_REMOVE(n, link);
 	free(n);
 }
 

@@ -7,6 +7,7 @@
 
 #include <ev.h>
 #include <jansson.h>
+#include <sys/queue.h>
 
 #include "common/base/histogram.h"
 #include "common/base/log.h"
@@ -56,7 +57,7 @@ struct api {
 	 */
 	void (*accessor)(void *ctx, struct span token, struct audit_wait *wait);
 	void *accessor_ctx;
-	struct audit_wait *audit_waiting;	/* lines that wait for it */
+	LIST_HEAD(, audit_wait) audit_waiting;	/* lines that wait for it */
 	unsigned audit_waiting_count;
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
@@ -68,7 +69,7 @@ struct api {
 	struct log_limit token_in_query, token_in_clear;	/* lines that say who sends tokens so */
 	struct log_limit fields_ignored;	/* lines that name unknown fields of bodies */
 	uint64_t next_id;			/* of requests */
-	struct note *notes;			/* of questions under way */
+	LIST_HEAD(, note) notes;		/* of questions under way */
 	uint64_t answers_bytes;			/* of large answers that wait to be sent */
 	struct request *live;			/* those between api_begin() and api_end() */
 	struct api_stats {
@@ -103,7 +104,7 @@ void api_done(struct api *api);
  * again if that still lives.
  */
 struct note {
-	struct note *next, *prev;
+	LIST_ENTRY(note) link;
 	struct api *api;
 	uint64_t id;
 };

@@ -282,7 +282,7 @@ outcome_of(const struct request *r, bool cut)
 
 struct audit_wait {
 	struct api *api;
-	struct audit_wait *next, *prev;
+	LIST_ENTRY(audit_wait) link;
 	const char *otherwise;		/* the accessor, if nobody can tell */
 	uint64_t denied;		/* the source; 0: it was not */
 	struct buf line;		/* but for its end */
@@ -308,9 +308,7 @@ audit_know(struct audit_wait *w, struct span accessor)
 
 	audit_line_end(name, &w->line);
 	trail_add(api->trail, buf_span(&w->line), denied_party(w->denied, name));
-	*(w->prev == NULL ? &api->audit_waiting : &w->prev->next) = w->next;
-	if (w->next != NULL)
-		w->next->prev = w->prev;
+	LIST_REMOVE(w, link);
 	api->audit_waiting_count--;
 	buf_done(&w->line);
 	free(w);
@@ -319,8 +317,8 @@ audit_know(struct audit_wait *w, struct span accessor)
 void
 audit_done(struct api *api)
 {
-	while (api->audit_waiting != NULL)
-		audit_know(api->audit_waiting, SPAN_NONE);
+	while (!LIST_EMPTY(&api->audit_waiting))
+		audit_know(LIST_FIRST(&api->audit_waiting), SPAN_NONE);
 }
 
 /* Takes the line over.  Root on this node's socket needs no token. */
@@ -340,10 +338,8 @@ end_line(struct request *r, struct buf *line, uint64_t denied)
 		buf_done(line);
 		return;
 	}
-	*w = (struct audit_wait){ api, api->audit_waiting, NULL, otherwise, denied, *line };
-	if (w->next != NULL)
-		w->next->prev = w;
-	api->audit_waiting = w;
+	*w = (struct audit_wait){ .api = api, .otherwise = otherwise, .denied = denied, .line = *line };
+	LIST_INSERT_HEAD(&api->audit_waiting, w, link);
 	api->audit_waiting_count++;
 	api->accessor(api->accessor_ctx, token, w);
 }
