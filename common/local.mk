@@ -58,7 +58,7 @@ common_libtvcore_a_SOURCES += \
 common_libtvrt_a_SOURCES += \
 	common/net/greet.c common/net/greet.h common/net/version.h common/net/chan.c common/net/chan.h common/net/chan_int.h common/net/chan_io.c common/net/chan_noise.c \
 	common/net/logtap.c common/net/logtap.h common/net/monitor.c common/net/monitor.h \
-	common/proc/heaptrim.c common/proc/heaptrim.h common/proc/loop_turns.c common/proc/loop_turns.h common/net/source.c common/net/source.h common/net/listener.c common/net/dial.c common/net/dial.h common/net/calls.c common/net/calls.h \
+	common/proc/heaptrim.c common/proc/heaptrim.h common/proc/loop_turns.c common/proc/loop_turns.h common/net/source.c common/net/stream.c common/net/stream.h common/net/source.h common/net/listener.c common/net/dial.c common/net/dial.h common/net/calls.c common/net/calls.h \
 	common/net/daemon_client.c common/net/daemon_client.h common/net/gossip_client.c common/net/gossip_client.h \
 	common/net/server.c common/net/server.h
 common_libtvcore_a_SOURCES += common/net/noise.c common/net/noise.h common/net/strangers.c common/net/strangers.h common/record/member.c common/record/member.h common/record/member_table.c common/record/member_table.h

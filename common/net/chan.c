@@ -71,17 +71,17 @@ set_peer(struct chan *c, const struct sockaddr_storage *sa)
 }
 
 static void
-learn_peer(struct chan *c)
+learn_peer(struct chan *c, int fd)
 {
 	struct sockaddr_storage sa = { 0 };
 	socklen_t len = sizeof(sa);
 	int family = AF_UNIX;
 	socklen_t family_len = sizeof(family);
 
-	(void)getsockopt(c->fd, SOL_SOCKET, SO_DOMAIN, &family, &family_len);
+	(void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &family_len);
 	if (family != AF_UNIX)
-		set_tcp_options(c->fd);
-	if (getpeername(c->fd, (struct sockaddr *)&sa, &len) == 0 || family == AF_UNIX)
+		set_tcp_options(fd);
+	if (getpeername(fd, (struct sockaddr *)&sa, &len) == 0 || family == AF_UNIX)
 		set_peer(c, &sa);
 	else
 		snprintf(c->peer, sizeof(c->peer), "?");
@@ -121,7 +121,6 @@ chan_new(int fd, const struct chan_conf *conf)
 	c->loop = conf->loop;
 	c->events = conf->events;
 	c->ctx = conf->ctx;
-	c->fd = fd;
 	c->body_max = conf->body_max < FRAME_BODY_BYTES_MAX ? conf->body_max : FRAME_BODY_BYTES_MAX;
 	c->out_max = conf->out_max;
 	c->open_timeout = conf->open_timeout.ns > 0 ? conf->open_timeout : OPEN_TIMEOUT_DEFAULT;
@@ -138,9 +137,8 @@ chan_new(int fd, const struct chan_conf *conf)
 	c->in.secret = c->out.secret = c->secret;
 	if (conf->noise != NULL && chan_noise_new(c, conf->noise) != TV_OK)
 		goto fail;
-	learn_peer(c);
-	chan_io_init(c);
-	chan_io_start(c);
+	learn_peer(c, fd);
+	chan_io_start(c, fd);
 	return c;
 fail:
 	if (c != NULL)
@@ -320,7 +318,7 @@ end_frame(struct chan *c, struct chan_piece *p)
 	} else {
 		if (p != NULL)
 			add_piece(c, p);
-		if (chan_pending(c) > CHAN_EARLY_FLUSH_BYTES && !ev_is_active(&c->wr))
+		if (chan_pending(c) > CHAN_EARLY_FLUSH_BYTES && (c->bytes.wanted & STREAM_WRITE) == 0)
 			chan_io_flush(c);
 		if (c->state >= CHAN_CLOSING)
 			return TV_ECLOSED;
@@ -401,9 +399,9 @@ chan_up(struct chan *c)
 	c->state = CHAN_OPEN;
 	c->opened = true;
 	if (c->first_timeout.ns == 0 || c->in_total > 0)
-		ev_timer_stop(c->loop, &c->open_timer);
+		stream_deadline(&c->bytes, -1);
 	if (!c->paused)
-		ev_io_start(c->loop, &c->rd);
+		chan_io_watch(c, STREAM_READ, true);
 	if (c->out.len > 0)		/* each frame has its head there */
 		chan_io_soon(c);
 	c->busy++;
@@ -419,9 +417,8 @@ chan_close(struct chan *c, enum tv_err why)
 		return;
 	c->state = CHAN_CLOSING;
 	c->why = why;
-	ev_io_stop(c->loop, &c->rd);
-	ev_io_stop(c->loop, &c->wr);
-	ev_timer_stop(c->loop, &c->open_timer);
+	stream_watch(&c->bytes, 0);
+	stream_deadline(&c->bytes, -1);
 	chan_io_soon(c);
 }
 
@@ -429,7 +426,6 @@ static void
 release(struct chan *c)
 {
 	chan_io_stop(c);
-	close(c->fd);
 	buf_done(&c->in);
 	buf_done(&c->out);
 	while (c->pieces != NULL)
@@ -492,18 +488,17 @@ chan_refuse(struct chan *c, enum tv_err why, const char *text)
 }
 
 void
-chan_fail_sys(struct chan *c, const char *what)
+chan_fail_sys(struct chan *c, const char *what, int error)
 {
-	int saved = errno;
 	char text[256];
 
-	if (saved == ECONNRESET || saved == EPIPE) {
+	if (error == ECONNRESET || error == EPIPE) {
 		chan_close(c, TV_ECLOSED);
 		return;
 	}
-	snprintf(text, sizeof(text), "failed: %s: %s", what, strerror(saved));
+	snprintf(text, sizeof(text), "failed: %s: %s", what, strerror(error));
 	log_peer(c, log_info, text);
-	chan_close(c, saved == ETIMEDOUT ? TV_ETIMEOUT : TV_ESYS);
+	chan_close(c, error == ETIMEDOUT ? TV_ETIMEOUT : TV_ESYS);
 }
 
 /* -- small ones --------------------------------------------------------------- */
@@ -516,13 +511,9 @@ chan_pause(struct chan *c, bool paused)
 	c->paused = paused;
 	if (c->state != CHAN_OPEN)
 		return;
-	if (paused) {
-		ev_io_stop(c->loop, &c->rd);
-	} else {
-		ev_io_start(c->loop, &c->rd);
-		if (c->held)
-			ev_feed_event(c->loop, &c->rd, EV_CUSTOM);
-	}
+	chan_io_watch(c, STREAM_READ, !paused);
+	if (!paused && c->held)
+		stream_wake(&c->bytes);
 }
 
 bool
@@ -538,7 +529,7 @@ chan_peercred(const struct chan *c, uid_t *uid, pid_t *pid)
 	socklen_t len = sizeof(cred);
 
 	/* A TCP socket answers too, with uid -1: only a real peer has a pid. */
-	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid == (uid_t)-1)
+	if (getsockopt(c->bytes.fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid == (uid_t)-1)
 		return TV_ESYS;
 	if (uid != NULL)
 		*uid = cred.uid;

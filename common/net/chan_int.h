@@ -6,6 +6,7 @@
 #define TV_COMMON_NET_CHAN_INT_H
 
 #include "common/net/chan.h"
+#include "common/net/stream.h"
 
 /* One read takes at most this many bytes, and one Noise message never has more. */
 #define CHAN_READ_BYTES 65536
@@ -44,7 +45,7 @@ struct chan {
 	char *name;			/* owned */
 	char peer[64];
 	uint64_t source;		/* of the peer, see source_of(); 0: a unix socket, or not known */
-	int fd;
+	struct stream bytes;
 	size_t body_max, out_max;
 	struct mono open_timeout, first_timeout;
 	enum chan_state state;
@@ -73,8 +74,6 @@ struct chan {
 	size_t frame_at;		/* the frame opened by chan_begin */
 	struct chan_noise *noise;	/* owned; NULL in clear */
 
-	ev_io rd, wr;
-	ev_timer open_timer;
 	ev_prepare flush;
 	ev_idle awake;			/* keeps a turn from blocking before the flush */
 };
@@ -83,13 +82,14 @@ struct chan {
 void chan_up(struct chan *c);
 /* Logs one line at a limited rate (text says what the peer did; once a minute for the same peer), then chan_close(). */
 void chan_refuse(struct chan *c, enum tv_err why, const char *text);
-/* Logs the line that ends a channel for a reason that no peer caused. */
-void chan_fail_sys(struct chan *c, const char *what);
+/* Logs the line that ends a channel for a reason that no peer caused: what failed, with this errno. */
+void chan_fail_sys(struct chan *c, const char *what, int error);
 
-/* Watcher callbacks and their set-up (chan_io.c). */
-void chan_io_init(struct chan *c);
-void chan_io_start(struct chan *c);
+/* Watchers of the socket (chan_io.c), which is connected or connecting. */
+void chan_io_start(struct chan *c, int fd);
 void chan_io_stop(struct chan *c);
+/* Waits for this event of the stream, or does not any more. */
+void chan_io_watch(struct chan *c, enum stream_event event, bool on);
 /* Makes sure the output is flushed (and a close done) before the loop sleeps. */
 void chan_io_soon(struct chan *c);
 /* Writes what waits as far as the socket takes it. */

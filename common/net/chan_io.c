@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/base/assert.h"
 #include "common/base/log.h"
@@ -174,31 +172,30 @@ first_bytes(struct chan *c)
 {
 	if (c->first_timeout.ns == 0)
 		return;
-	ev_timer_stop(c->loop, &c->open_timer);
-	if (c->state != CHAN_HANDSHAKE)
-		return;
-	ev_timer_set(&c->open_timer, mono_seconds(c->open_timeout), 0.);
-	ev_timer_start(c->loop, &c->open_timer);
+	stream_deadline(&c->bytes, c->state == CHAN_HANDSHAKE ? mono_seconds(c->open_timeout) : -1);
 }
 
 size_t
 chan_io_read(struct chan *c, uint8_t *dst, size_t room)
 {
-	ssize_t n = recv(c->fd, dst, room, 0);
+	size_t n = stream_read(&c->bytes, dst, room);
+	bool ended = c->bytes.state == STREAM_ENDED;
 
 	if (n > 0) {
 		if (c->in_total == 0)
 			first_bytes(c);
-		c->in_total += (size_t)n;
-		return (size_t)n;
+		c->in_total += n;
+		return n;
 	}
-	if ((n == 0 || errno == ECONNRESET) && c->state == CHAN_HANDSHAKE && c->initiator)
+	if (c->bytes.state == STREAM_OPEN)
+		return 0;
+	if ((ended || c->bytes.error == ECONNRESET) && c->state == CHAN_HANDSHAKE && c->initiator)
 		chan_refuse(c, TV_ECLOSED, "closed the connection in the handshake (it has other keys, or sends "
 		    "plaintext)");
-	else if (n == 0)
+	else if (ended)
 		chan_close(c, TV_ECLOSED);
-	else if (errno != EAGAIN && errno != EINTR)
-		chan_fail_sys(c, "read");
+	else
+		chan_fail_sys(c, "read", c->bytes.error);
 	return 0;
 }
 
@@ -238,11 +235,8 @@ read_clear(struct chan *c)
 }
 
 static void
-on_readable(struct ev_loop *loop, ev_io *w, int revents)
+on_readable(struct chan *c)
 {
-	struct chan *c = w->data;
-
-	(void)loop, (void)revents;
 	if (c->held && !c->paused)
 		dispatch_in(c);
 	if (c->state == CHAN_HANDSHAKE || (c->state == CHAN_OPEN && !c->paused)) {
@@ -251,8 +245,6 @@ on_readable(struct ev_loop *loop, ev_io *w, int revents)
 		else
 			read_clear(c);
 	}
-	if (c->state == CHAN_CLOSING)
-		chan_finish(c);
 }
 
 /* -- output ------------------------------------------------------------------- */
@@ -260,13 +252,11 @@ on_readable(struct ev_loop *loop, ev_io *w, int revents)
 size_t
 chan_io_write(struct chan *c, const uint8_t *p, size_t n)
 {
-	ssize_t done = send(c->fd, p, n, MSG_NOSIGNAL);
+	size_t done = stream_write(&c->bytes, p, n);
 
-	if (done >= 0)
-		return (size_t)done;
-	if (errno != EAGAIN && errno != EINTR)
-		chan_fail_sys(c, "write");
-	return 0;
+	if (c->bytes.state == STREAM_CUT && c->state < CHAN_CLOSING)
+		chan_fail_sys(c, "write", c->bytes.error);
+	return done;
 }
 
 /* Some of `out` is gone: forget it without moving bytes at every write. */
@@ -324,10 +314,13 @@ chan_io_flush(struct chan *c)
 	settle_out(c);
 	if (c->state != CHAN_OPEN && c->state != CHAN_HANDSHAKE)
 		return;
-	if (blocked(c) > 0)
-		ev_io_start(c->loop, &c->wr);
-	else
-		ev_io_stop(c->loop, &c->wr);
+	chan_io_watch(c, STREAM_WRITE, blocked(c) > 0);
+}
+
+static bool
+waits_for_room(const struct chan *c)
+{
+	return (c->bytes.wanted & STREAM_WRITE) != 0;
 }
 
 /* The end of a turn: everything that was sent in it leaves together. */
@@ -336,7 +329,7 @@ end_turn(struct chan *c)
 {
 	ev_prepare_stop(c->loop, &c->flush);
 	ev_idle_stop(c->loop, &c->awake);
-	if (c->state == CHAN_OPEN && !ev_is_active(&c->wr))
+	if (c->state == CHAN_OPEN && !waits_for_room(c))
 		chan_io_flush(c);
 	if (c->state == CHAN_CLOSING)
 		chan_finish(c);
@@ -345,7 +338,7 @@ end_turn(struct chan *c)
 void
 chan_flush(struct chan *c)
 {
-	if (c->state == CHAN_OPEN && !ev_is_active(&c->wr))
+	if (c->state == CHAN_OPEN && !waits_for_room(c))
 		chan_io_flush(c);
 	if (c->state != CHAN_OPEN)
 		return;			/* the loop ends it */
@@ -384,17 +377,14 @@ chan_io_soon(struct chan *c)
 static void
 connected(struct chan *c)
 {
-	int err = 0;
-	socklen_t len = sizeof(err);
-
-	ev_io_stop(c->loop, &c->wr);
-	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err != 0) {
-		log_debug("net", "%s: %s: connect: %s", c->name, c->peer, strerror(err));
-		c->nobody = err == ECONNREFUSED;
+	chan_io_watch(c, STREAM_WRITE, false);
+	if (c->bytes.state == STREAM_CUT) {
+		log_debug("net", "%s: %s: connect: %s", c->name, c->peer, strerror(c->bytes.error));
+		c->nobody = c->bytes.error == ECONNREFUSED;
 		chan_close(c, TV_EUNREACH);
 	} else if (c->noise != NULL) {
 		c->state = CHAN_HANDSHAKE;
-		ev_io_start(c->loop, &c->rd);
+		chan_io_watch(c, STREAM_READ, true);
 		chan_noise_start(c);
 	} else {
 		chan_up(c);
@@ -402,62 +392,57 @@ connected(struct chan *c)
 }
 
 static void
-on_writable(struct ev_loop *loop, ev_io *w, int revents)
+on_open_timeout(struct chan *c)
 {
-	struct chan *c = w->data;
-
-	(void)loop, (void)revents;
-	if (c->state == CHAN_CONNECTING)
-		connected(c);
-	else
-		chan_io_flush(c);
-	if (c->state == CHAN_CLOSING)
-		chan_finish(c);
-}
-
-static void
-on_open_timeout(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	struct chan *c = w->data;
-
-	(void)loop, (void)revents;
 	if (c->state == CHAN_HANDSHAKE)
 		chan_refuse(c, TV_ETIMEOUT, "did not finish the handshake in time");
 	else
 		chan_close(c, TV_ETIMEOUT);
-	chan_finish(c);
+}
+
+static void
+on_ready(struct stream *s, int events)
+{
+	struct chan *c = (struct chan *)(void *)((char *)s - offsetof(struct chan, bytes));
+
+	if (events == STREAM_LATE)
+		on_open_timeout(c);
+	else if (c->state == CHAN_CONNECTING)
+		connected(c);
+	else if ((events & STREAM_WRITE) != 0)
+		chan_io_flush(c);
+	if ((events & (STREAM_READ | STREAM_WOKEN)) != 0 && c->state < CHAN_CLOSING)
+		on_readable(c);
+	if (c->state == CHAN_CLOSING)
+		chan_finish(c);
 }
 
 void
-chan_io_init(struct chan *c)
+chan_io_watch(struct chan *c, enum stream_event event, bool on)
 {
-	ev_io_init(&c->rd, on_readable, c->fd, EV_READ);
-	ev_io_init(&c->wr, on_writable, c->fd, EV_WRITE);
-	ev_timer_init(&c->open_timer, on_open_timeout,
-	    mono_seconds(c->first_timeout.ns > 0 ? c->first_timeout : c->open_timeout), 0.);
+	stream_watch(&c->bytes, on ? c->bytes.wanted | (int)event : c->bytes.wanted & ~(int)event);
+}
+
+void
+chan_io_start(struct chan *c, int fd)
+{
 	ev_prepare_init(&c->flush, on_prepare);
 	ev_idle_init(&c->awake, on_idle);
 	/* After everybody else's prepare watchers, so that what those send leaves too. */
 	ev_set_priority(&c->flush, EV_MINPRI);
 	ev_set_priority(&c->awake, EV_MINPRI);
-	c->rd.data = c->wr.data = c->open_timer.data = c->flush.data = c->awake.data = c;
-}
-
-void
-chan_io_start(struct chan *c)
-{
+	c->flush.data = c->awake.data = c;
 	/* The loop may have been busy, or not running yet: its idea of now can be old. */
 	ev_now_update(c->loop);
-	ev_io_start(c->loop, &c->wr);
-	ev_timer_start(c->loop, &c->open_timer);
+	stream_open(&c->bytes, c->loop, fd, on_ready, 0);
+	stream_await(&c->bytes);
+	stream_deadline(&c->bytes, mono_seconds(c->first_timeout.ns > 0 ? c->first_timeout : c->open_timeout));
 }
 
 void
 chan_io_stop(struct chan *c)
 {
-	ev_io_stop(c->loop, &c->rd);
-	ev_io_stop(c->loop, &c->wr);
-	ev_timer_stop(c->loop, &c->open_timer);
+	stream_close(&c->bytes);
 	ev_prepare_stop(c->loop, &c->flush);
 	ev_idle_stop(c->loop, &c->awake);
 }
