@@ -69,12 +69,16 @@ file_read_fd(int fd, struct buf *out)
 enum tv_err
 file_read(const char *path, struct buf *out)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	enum tv_err err;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	enum tv_err err = TV_ESYS;
+	struct stat st;
 
 	if (fd < 0)
 		return errno == ENOENT ? TV_ENOENT : TV_ESYS;
-	err = file_read_fd(fd, out);
+	if (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+		err = file_read_fd(fd, out);		/* which refuses a folder */
+	else
+		errno = EINVAL;
 	close_quietly(fd);
 	return err;
 }

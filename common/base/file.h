@@ -19,7 +19,7 @@ bool write_all(int fd, const void *bytes, size_t len);
 
 /* Appends what is left of the file.  TV_ELIMIT: more than out's cap, which is full then; TV_ENOMEM, TV_ESYS. */
 enum tv_err file_read_fd(int fd, struct buf *out);
-/* The whole file; a symbolic link is none.  TV_ENOENT, or as file_read_fd(). */
+/* The whole file; a link is none, nor is a pipe or a device: ELOOP, EINVAL.  TV_ENOENT, or as file_read_fd(). */
 enum tv_err file_read(const char *path, struct buf *out);
 
 /*

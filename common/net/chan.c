@@ -61,9 +61,9 @@ set_tcp_options(int fd)
 }
 
 static void
-set_peer(struct chan *c, const struct sockaddr_storage *sa)
+set_peer(struct chan *c, const struct sockaddr *sa)
 {
-	struct addr a = addr_of_sock((const struct sockaddr *)sa);
+	struct addr a = addr_of_sock(sa);
 	char text[ADDR_TEXT_BYTES];
 
 	snprintf(c->peer, sizeof(c->peer), "%s", a.len > 0 ? addr_text(&a, text) : "unix");
@@ -82,7 +82,7 @@ learn_peer(struct chan *c, int fd)
 	if (family != AF_UNIX)
 		set_tcp_options(fd);
 	if (getpeername(fd, (struct sockaddr *)&sa, &len) == 0 || family == AF_UNIX)
-		set_peer(c, &sa);
+		set_peer(c, (const struct sockaddr *)&sa);
 	else
 		snprintf(c->peer, sizeof(c->peer), "?");
 }
@@ -165,12 +165,8 @@ dial(int fd, const struct sockaddr *sa, socklen_t len, const struct chan_conf *c
 		return NULL;
 	}
 	c = chan_new(fd, conf);
-	if (c != NULL) {
-		struct sockaddr_storage peer = { 0 };
-
-		memcpy(&peer, sa, len < sizeof(peer) ? len : sizeof(peer));
-		set_peer(c, &peer);
-	}
+	if (c != NULL)
+		set_peer(c, sa);
 	return c;
 }
 

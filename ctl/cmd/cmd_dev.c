@@ -21,6 +21,7 @@
 #include <poll.h>
 
 #include "common/base/addr.h"
+#include "common/base/file.h"
 #include "common/base/clock.h"
 #include "ctl/ctl.h"
 
@@ -48,17 +49,12 @@ static bool
 write_file(const struct dev *d, const char *name, const char *text)
 {
 	char path[128];
-	FILE *f;
-	bool ok;
 
 	snprintf(path, sizeof(path), "%s/%s", d->dir, name);
-	f = fopen(path, "w");
-	ok = f != NULL && fputs(text, f) >= 0;
-	if (f != NULL && fclose(f) != 0)
-		ok = false;
-	if (!ok)
-		fprintf(stderr, "clusterctl: dev: %s: %s\n", path, strerror(errno));
-	return ok && chmod(path, 0644) == 0;
+	if (file_replace(AT_FDCWD, path, span_str(text), 0644) == TV_OK)
+		return true;
+	fprintf(stderr, "clusterctl: dev: %s: %s\n", path, strerror(errno));
+	return false;
 }
 
 static bool

@@ -9,13 +9,11 @@
  * another token has it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/uuid.h"
 #include "common/proc/jobs.h"
@@ -58,28 +56,16 @@ static void
 read_reset(void *ctx)
 {
 	struct reset *r = ctx;
-	char text[RESET_BYTES_MAX + 1];
-	struct stat st;
-	ssize_t n = -1;
-	int fd = open(r->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct buf text = BUF_INIT(RESET_BYTES_MAX + 1);
+	enum tv_err err = file_read(r->path, &text);
 
-	if (fd == -1) {
-		r->error = errno == ENOENT ? 0 : errno;
-		return;
-	}
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		n = read(fd, text, RESET_BYTES_MAX);
-	else
-		errno = EINVAL;
-	if (n < 0) {
+	if (err == TV_ESYS || err == TV_ENOMEM)
 		r->error = errno;
-	} else {
-		text[n] = '\0';
-		r->malformed = !parse_index(text, &r->index);
-		if (r->malformed)
-			r->index = 0;
-	}
-	(void)close(fd);
+	else if (err != TV_ENOENT)
+		r->malformed = !parse_index(buf_cstr(&text), &r->index);
+	if (r->malformed)
+		r->index = 0;
+	buf_done(&text);
 }
 
 static void

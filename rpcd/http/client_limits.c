@@ -1,6 +1,5 @@
 /* Connections per client: a map that holds only those with open connections. */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,41 +36,22 @@ client_limits_free(struct client_limits *c)
 	free(c);
 }
 
-bool
-client_limits_address(const struct sockaddr *from, uint8_t out[16])
-{
-	struct addr a = addr_mapped(addr_of_sock(from));
-
-	memcpy(out, a.ip, 16);
-	return a.len > 0;
-}
-
-void
-client_limits_print(const uint8_t address[16], char *text, size_t cap)
-{
-	struct addr a = addr_unmapped(addr_of_bytes(address, 16));
-	char ip[ADDR_IP_BYTES];
-
-	snprintf(text, cap, "%s", addr_ip(&a, ip));
-}
-
 struct client *
 client_limits_take(struct client_limits *c, const struct sockaddr *from)
 {
-	uint8_t address[16];
+	struct addr a = addr_mapped(addr_of_sock(from));
 
-	if (!client_limits_address(from, address))
+	if (a.len == 0)
 		return NULL;
-	struct addr a = addr_of_bytes(address, 16);
 	if (!addr_is_mapped(&a))
-		memset(address + 8, 0, 8);
-	uint64_t hash = keyed_hash(address, sizeof(address));
+		memset(a.ip + 8, 0, 8);
+	uint64_t hash = keyed_hash(a.ip, sizeof(a.ip));
 	struct client *k;
 	MAP_FOREACH_HASH(k, &c->clients, hash, node)
-		if (memcmp(k->address, address, sizeof(address)) == 0)
+		if (memcmp(k->address, a.ip, sizeof(a.ip)) == 0)
 			break;
 	if (k == NULL && (k = calloc(1, sizeof(*k))) != NULL) {
-		memcpy(k->address, address, sizeof(address));
+		memcpy(k->address, a.ip, sizeof(a.ip));
 		map_add(&c->clients, &k->node, hash);
 	}
 	if (k != NULL)

@@ -13,10 +13,6 @@ struct client;
 struct client_limits *client_limits_new(void);
 /* All entries must have been released. */
 void client_limits_free(struct client_limits *c);
-/* The address as 16 bytes, IPv4 as v4-mapped.  False, and zeros: a family without addresses (unix). */
-bool client_limits_address(const struct sockaddr *from, uint8_t out[16]);
-/* Such an address as text, into ADDR_IP_BYTES (46) bytes. */
-void client_limits_print(const uint8_t address[16], char *text, size_t cap);
 /* One more connection from this address.  NULL: no memory, or a family without addresses (unix). */
 struct client *client_limits_take(struct client_limits *c, const struct sockaddr *from);
 /* Connections of this client that are open now. */

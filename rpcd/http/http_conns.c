@@ -253,7 +253,7 @@ judge(struct http *h, struct conn *c, const struct sockaddr *from)
 		return;
 	}
 	c->loopback = is_loopback(c->fd);
-	client_limits_address(from, c->address);
+	c->from = addr_unmapped(addr_of_sock(from));
 	c->client = client_limits_take(h->clients, from);
 	if (c->client != NULL && client_count(c->client) <= h->conf.conf->http_max_conns_per_client)
 		return;

@@ -17,6 +17,7 @@
 #include <microhttpd.h>
 #include <sys/queue.h>
 
+#include "common/base/addr.h"
 #include "common/base/log.h"
 #include "rpcd/http/client_limits.h"
 #include "rpcd/http/http.h"
@@ -60,7 +61,7 @@ struct conn {
 	uint8_t state;			/* enum conn_state */
 	uint8_t verdict;		/* enum conn_verdict */
 	uint8_t keep;			/* enum response_head_keep: CONN_READY, CONN_SEND */
-	uint8_t address[16];		/* of the client, IPv4 as v4-mapped */
+	struct addr from;		/* the client, a mapped one as IPv4; none: a unix socket */
 	bool loopback;
 	bool ended;			/* the client has closed its side at least; bytes may be there before that */
 	bool more;			/* bytes or an end may be there that no event will tell of */

@@ -241,8 +241,7 @@ take_client(struct exchange *x, const struct conn *c)
 	x->req.head.client_ip = NULL;
 	if (c->client == NULL)
 		return;
-	client_limits_print(c->address, x->ip, sizeof(x->ip));
-	x->req.head.client_ip = x->ip;
+	x->req.head.client_ip = addr_ip(&c->from, x->ip);
 }
 
 /* Copies what the request needs of its head.  NULL: all is well; else why not, "" without memory. */

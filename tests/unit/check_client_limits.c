@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 
 #include "rpcd/http/client_limits.h"
 
@@ -51,26 +50,6 @@ START_TEST(who_is_one_client)
 }
 END_TEST
 
-/* The whole address is shown, also of one that shares its count. */
-START_TEST(addresses_as_text)
-{
-	static const char *const v[] = { "10.0.0.1", "2001:db8:1:2:ffff::2", "::1" };
-	struct sockaddr_un local = { .sun_family = AF_UNIX };
-	uint8_t bytes[16], none[16] = { 0 };
-	char text[INET6_ADDRSTRLEN];
-
-	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
-		struct sockaddr_storage from = address(v[i]);
-
-		ck_assert(client_limits_address((struct sockaddr *)&from, bytes));
-		client_limits_print(bytes, text, sizeof(text));
-		ck_assert_str_eq(text, v[i]);
-	}
-	ck_assert(!client_limits_address((struct sockaddr *)&local, bytes));
-	ck_assert_int_eq(memcmp(bytes, none, sizeof(none)), 0);
-}
-END_TEST
-
 int
 main(void)
 {
@@ -80,7 +59,6 @@ main(void)
 	int failed;
 
 	tcase_add_test(tc, who_is_one_client);
-	tcase_add_test(tc, addresses_as_text);
 	suite_add_tcase(s, tc);
 	sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);

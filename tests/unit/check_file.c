@@ -318,6 +318,10 @@ START_TEST(a_file_is_read_under_a_cap)
 	ck_assert_int_eq(errno, ELOOP);
 	ck_assert_int_eq(file_read(scratch_path("."), &b), TV_ESYS);
 	ck_assert_int_eq(errno, EISDIR);
+	/* Without a wait for the other end. */
+	ck_assert_int_eq(mkfifo(scratch_path("fifo"), 0600), 0);
+	ck_assert_int_eq(file_read(scratch_path("fifo"), &b), TV_ESYS);
+	ck_assert_int_eq(errno, EINVAL);
 	/* Behind what is there, and in pieces. */
 	buf_puts(&b, "a");
 	ck_assert_int_eq(pipe(ends), 0);
