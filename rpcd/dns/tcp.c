@@ -10,6 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/net/source.h"
+#include "common/net/stream.h"
 #include "rpcd/dns/room.h"
 #include "rpcd/dns/server.h"
 
@@ -33,18 +34,13 @@ struct tcp_conn {
 	struct server *server;
 	struct tcp_listener *listener;
 	uint64_t source;
-	int fd;
-	ev_io io;
-	ev_timer timer;
+	struct stream bytes;		/* answers are queued in it */
 	union addr_sock from;
-	struct buf in, out;
+	struct buf in;
 	struct room_user room;		/* of answers */
 	unsigned questions, under_way;
 	unsigned repeats;		/* of the questions in `in`, the first ones: they were asked before */
-	bool ended;			/* the client sends no more */
 	bool given_up;			/* it is closed by the loop */
-	bool lingers;			/* all was answered; the client may not have read it yet */
-	size_t discarded;		/* bytes, since then */
 	bool waited;			/* for room, at some time */
 	size_t in_bytes;		/* counted among those of all */
 	struct tcp_conn *older, *newer;	/* by the last whole question, or answer that went */
@@ -135,13 +131,6 @@ conn_of(struct room_user *u)
 	return (struct tcp_conn *)(void *)((char *)u - offsetof(struct tcp_conn, room));
 }
 
-static void
-wake(struct tcp_conn *c)
-{
-	if (!ev_is_pending(&c->io))
-		ev_feed_event(c->server->loop, &c->io, EV_CUSTOM);
-}
-
 /* It holds nothing any more, and waits for nothing. */
 static void
 give_back(struct tcp_conn *c)
@@ -152,7 +141,7 @@ give_back(struct tcp_conn *c)
 	t->in_bytes -= c->in_bytes;
 	c->in_bytes = 0;
 	buf_done(&c->in);
-	buf_done(&c->out);
+	stream_unqueue(&c->bytes);
 }
 
 /* From the loop: others may hold it now. */
@@ -162,7 +151,7 @@ close_soon(struct tcp_conn *c)
 	c->given_up = true;
 	c->server->stats.conns_evicted++;
 	give_back(c);
-	wake(c);
+	stream_wake(&c->bytes);
 }
 
 /* The time of this turn, by a clock that stands while we are slow: nobody loses a place for what he could not take. */
@@ -193,7 +182,7 @@ share_room(struct tcp *t)
 	while ((u = room_loser(&t->room, now, &when)) != NULL)
 		close_soon(conn_of(u));
 	if ((u = room_admit(&t->room)) != NULL)
-		wake(conn_of(u));
+		stream_wake(&conn_of(u)->bytes);
 	ev_timer_stop(t->server->loop, &t->losers);
 	if (when.ns == MONO_NEVER.ns)
 		return;
@@ -218,9 +207,7 @@ conn_close(struct tcp_conn *c)
 	give_back(c);
 	if (c->under_way > 0)
 		asks_drop_conn(s, c);
-	ev_io_stop(s->loop, &c->io);
-	ev_timer_stop(s->loop, &c->timer);
-	close(c->fd);
+	stream_close(&c->bytes);
 	listener_release(c->listener->listener);
 	source_release(s, c->source);
 	s->stats.conns--;
@@ -244,7 +231,7 @@ count_bytes(struct tcp_conn *c)
 {
 	struct tcp *t = c->server->tcp;
 
-	room_hold(&t->room, &c->room, c->out.cap, room_now(t));
+	room_hold(&t->room, &c->room, c->bytes.queue.cap, room_now(t));
 	t->in_bytes += c->in.cap - c->in_bytes;
 	c->in_bytes = c->in.cap;
 	for (struct tcp_conn *k = t->oldest; k != NULL && t->in_bytes > IN_BYTES_MAX; k = k->newer)
@@ -278,9 +265,7 @@ wait_for(struct tcp_conn *c, double seconds)
 {
 	age_leave(c->server->tcp, c);
 	age_enter(c->server->tcp, c);
-	ev_timer_stop(c->server->loop, &c->timer);
-	ev_timer_set(&c->timer, seconds, 0.);
-	ev_timer_start(c->server->loop, &c->timer);
+	stream_deadline(&c->bytes, seconds);
 }
 
 static size_t
@@ -304,7 +289,8 @@ is_too_long(const struct tcp_conn *c)
 static bool
 may_serve(const struct tcp_conn *c)
 {
-	return c->questions < QUESTIONS_MAX && c->under_way < UNDER_WAY_MAX && c->out.len < OUT_BYTES_PAUSE;
+	return c->questions < QUESTIONS_MAX && c->under_way < UNDER_WAY_MAX &&
+	    stream_queued(&c->bytes) < OUT_BYTES_PAUSE;
 }
 
 /* There is room for an answer, or a place in the queue of those that wait for it. */
@@ -322,22 +308,15 @@ may_answer(struct tcp_conn *c)
 }
 
 static bool
-may_read(const struct tcp_conn *c)
+has_ended(const struct tcp_conn *c)
 {
-	return !c->ended && may_serve(c) && !has_question(c);
+	return c->bytes.state != STREAM_OPEN;
 }
 
-static void
-watch(struct tcp_conn *c)
+static bool
+may_read(const struct tcp_conn *c)
 {
-	int events = (may_read(c) ? EV_READ : 0) | (c->out.len > 0 ? EV_WRITE : 0);
-
-	if ((c->io.events & (EV_READ | EV_WRITE)) == events && ev_is_active(&c->io) == (events != 0))
-		return;
-	ev_io_stop(c->server->loop, &c->io);
-	ev_io_set(&c->io, c->fd, events);
-	if (events != 0)
-		ev_io_start(c->server->loop, &c->io);
+	return !has_ended(c) && may_serve(c) && !has_question(c);
 }
 
 /* Whole messages that were read, as far as may be. */
@@ -371,89 +350,57 @@ serve(struct tcp_conn *c)
 		buf_done(&c->in);	/* an idle connection holds no memory */
 }
 
-/* False: it is over. */
-static bool
+static void
 receive(struct tcp_conn *c)
 {
 	uint8_t bytes[READ_BYTES];
-	ssize_t n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
-	c->ended = n == 0;
-	buf_put(&c->in, bytes, (size_t)n);
-	return !c->in.failed;
+	buf_put(&c->in, bytes, stream_read(&c->bytes, bytes, sizeof(bytes)));
 }
 
-static bool
+static void
 transmit(struct tcp_conn *c)
 {
-	ssize_t n = c->out.len == 0 ? 0 : send(c->fd, c->out.data, c->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	size_t n = stream_flush(&c->bytes);
 
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
-	buf_drop(&c->out, (size_t)n);
-	if (c->out.len == 0)
-		buf_done(&c->out);
-	if (n > 0) {
-		wait_for(c, IDLE_S);
-		room_taken(&c->server->tcp->room, &c->room, (size_t)n, room_now(c->server->tcp));
-	}
-	return true;
+	if (n == 0)
+		return;
+	wait_for(c, IDLE_S);
+	room_taken(&c->server->tcp->room, &c->room, n, room_now(c->server->tcp));
+}
+
+/* Cut, or without memory. */
+static bool
+is_lost(const struct tcp_conn *c)
+{
+	return c->given_up || c->bytes.state == STREAM_CUT || c->in.failed || c->bytes.queue.failed;
 }
 
 static bool
 is_over(const struct tcp_conn *c)
 {
-	return ((c->ended && !has_question(c)) || c->questions >= QUESTIONS_MAX) && c->under_way == 0 &&
-	    c->out.len == 0;
+	return ((has_ended(c) && !has_question(c)) || c->questions >= QUESTIONS_MAX) && c->under_way == 0 &&
+	    stream_queued(&c->bytes) == 0;
 }
 
-/*
- * It has had all its answers.  Closed with questions unread, or still to come, it would be reset, and answers that the
- * client has not read yet would be lost (RFC 7766, 6.2.4): so what comes is read away for a moment, until the client
- * ends it, too.  False: it can be closed.
- */
+/* It has had all its answers, and may not have read them yet.  False: it can be closed. */
 static bool
 linger(struct tcp_conn *c)
 {
-	if (c->ended || shutdown(c->fd, SHUT_WR) == -1)
-		return false;
-	c->lingers = true;
 	give_back(c);
 	wait_for(c, LINGER_S);
-	ev_io_stop(c->server->loop, &c->io);
-	ev_io_set(&c->io, c->fd, EV_READ);
-	ev_io_start(c->server->loop, &c->io);
+	if (!stream_linger(&c->bytes, LINGER_S, LINGER_BYTES_MAX))
+		return false;
 	share_room(c->server->tcp);
 	return true;
 }
 
-/* False: it is over. */
-static bool
-discard(struct tcp_conn *c)
-{
-	uint8_t bytes[READ_BYTES];
-	ssize_t n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-
-	if (n <= 0)
-		return n < 0 && (errno == EAGAIN || errno == EINTR);
-	c->discarded += (size_t)n;
-	return c->discarded <= LINGER_BYTES_MAX;
-}
-
 static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
+on_io(struct tcp_conn *c, int events)
 {
-	struct tcp_conn *c = w->data;
-
-	(void)loop;
-	if (c->lingers) {
-		if (c->given_up || !discard(c))
-			conn_close(c);
-		return;
-	}
-	if (c->given_up || ((events & EV_READ) != 0 && may_read(c) && !receive(c))) {
+	if ((events & STREAM_READ) != 0 && !c->given_up && may_read(c))
+		receive(c);
+	if (is_lost(c)) {
 		conn_close(c);
 		return;
 	}
@@ -463,34 +410,43 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 		return;
 	}
 	serve(c);
-	if (!transmit(c) || c->out.failed || (is_over(c) && !linger(c))) {
-		conn_close(c);
+	transmit(c);
+	if (is_lost(c) || is_over(c)) {
+		if (is_lost(c) || !linger(c))
+			conn_close(c);
 		return;
 	}
-	if (c->lingers)
-		return;
 	room_done(&c->server->tcp->room, &c->room);
 	count_bytes(c);
-	watch(c);
+	stream_watch(&c->bytes, may_read(c) ? STREAM_READ : 0);
 	/* Questions that were read, and waited until the answers before them had gone: nothing else tells of them. */
 	if (may_serve(c) && has_question(c) && may_answer(c))
-		wake(c);
+		stream_wake(&c->bytes);
 	share_room(c->server->tcp);
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int events)
+on_late(struct tcp_conn *c)
 {
-	struct tcp_conn *c = w->data;
-
-	(void)loop;
-	(void)events;
 	if (waits_for_us(c)) {
 		wait_for(c, IDLE_S);
 		return;
 	}
-	c->server->stats.conns_timed_out += !c->lingers;
+	c->server->stats.conns_timed_out++;
 	conn_close(c);
+}
+
+static void
+on_ready(struct stream *b, int events)
+{
+	struct tcp_conn *c = (struct tcp_conn *)(void *)((char *)b - offsetof(struct tcp_conn, bytes));
+
+	if ((events & STREAM_GONE) != 0)
+		conn_close(c);
+	else if (events == STREAM_LATE)
+		on_late(c);
+	else
+		on_io(c, events);
 }
 
 static void
@@ -498,7 +454,7 @@ answered(struct tcp_conn *c)
 {
 	c->under_way--;
 	room_asks(&c->server->tcp->room, &c->room, c->under_way);
-	wake(c);	/* from the loop: nothing here may close it while others hold it */
+	stream_wake(&c->bytes);	/* from the loop: nothing here may close it while others hold it */
 }
 
 void
@@ -507,8 +463,8 @@ tcp_send(struct server *s, struct tcp_conn *c, struct span answer)
 	if (answer.len > DNS_MESSAGE_BYTES_MAX || c->given_up) {
 		s->stats.dropped++;
 	} else {
-		buf_u16be(&c->out, (uint16_t)answer.len);
-		buf_putspan(&c->out, answer);
+		buf_u16be(&c->bytes.queue, (uint16_t)answer.len);
+		buf_putspan(&c->bytes.queue, answer);
 		count_bytes(c);
 	}
 	answered(c);
@@ -536,8 +492,6 @@ tcp_again(struct tcp_conn *c, struct span msg)
 	buf_putspan(&in, buf_span(&c->in));
 	buf_done(&c->in);
 	c->in = in;
-	if (in.failed)
-		c->out.failed = true;
 	count_bytes(c);
 	answered(c);
 }
@@ -569,17 +523,14 @@ on_accept(void *ctx, int fd)
 		listener_release(l->listener);
 		return;
 	}
-	*c = (struct tcp_conn){ .server = s, .listener = l, .source = source, .fd = fd, .from = from,
-	    .in = BUF_INIT((UNDER_WAY_MAX + 1) * (2 + QUESTION_BYTES_MAX) + READ_BYTES),
-	    .out = BUF_INIT(OUT_BYTES_PAUSE + UNDER_WAY_MAX * (DNS_MESSAGE_BYTES_MAX + 2u)) };
+	*c = (struct tcp_conn){ .server = s, .listener = l, .source = source, .from = from,
+	    .in = BUF_INIT((UNDER_WAY_MAX + 1) * (2 + QUESTION_BYTES_MAX) + READ_BYTES) };
 	s->stats.conns++;
 	age_enter(s->tcp, c);
-	ev_io_init(&c->io, on_io, fd, EV_READ);
-	ev_set_priority(&c->io, EV_MINPRI);
-	ev_timer_init(&c->timer, on_timer, FIRST_S, 0.);
-	c->io.data = c->timer.data = c;
-	ev_io_start(s->loop, &c->io);
-	ev_timer_start(s->loop, &c->timer);
+	stream_open(&c->bytes, s->loop, fd, on_ready, OUT_BYTES_PAUSE + UNDER_WAY_MAX * (DNS_MESSAGE_BYTES_MAX + 2u));
+	stream_set_priority(&c->bytes, EV_MINPRI);
+	stream_watch(&c->bytes, STREAM_READ);
+	stream_deadline(&c->bytes, FIRST_S);
 }
 
 bool

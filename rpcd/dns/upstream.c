@@ -13,6 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/stream.h"
 #include "rpcd/dns/server.h"
 
 #define TAG "dns"
@@ -42,10 +43,8 @@ struct upstream_call {
 	struct port *port;
 	uint16_t id;
 	ev_timer timer;
-	struct buf in;			/* TCP */
-	size_t sent;
-	int fd;				/* TCP, -1 */
-	ev_io io;
+	struct stream conn;		/* TCP */
+	struct buf in;
 	struct span original;		/* as it came */
 	size_t question;		/* bytes of the name, type and class behind the header */
 	uint8_t *msg;			/* as it is sent, 2 bytes of length before it */
@@ -69,10 +68,7 @@ forget(struct upstream_call *c)
 	struct server *s = c->server;
 
 	ev_timer_stop(s->loop, &c->timer);
-	ev_io_stop(s->loop, &c->io);
-	if (c->fd >= 0)
-		close(c->fd);
-	c->fd = -1;
+	stream_close(&c->conn);
 	s->upstreams->calls_tcp -= c->spare;
 	c->spare = false;
 	if (c->expects)
@@ -236,63 +232,32 @@ send_udp(struct upstream_call *c)
 	return false;
 }
 
-/* False: it failed. */
-static bool
-talk(struct upstream_call *c)
+static void
+on_stream(struct stream *b, int events)
 {
-	size_t all = c->original.len + 2;
-
-	if (c->sent < all) {
-		ssize_t n = send(c->fd, c->msg + c->sent, all - c->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n < 0)
-			return errno == EAGAIN || errno == EINTR || errno == EINPROGRESS;
-		if ((c->sent += (size_t)n) == all) {
-			ev_io_stop(c->server->loop, &c->io);
-			ev_io_set(&c->io, c->fd, EV_READ);
-			ev_io_start(c->server->loop, &c->io);
-		}
-		return true;
-	}
+	struct upstream_call *c = (struct upstream_call *)(void *)((char *)b - offsetof(struct upstream_call, conn));
 	uint8_t bytes[4096];
-	ssize_t n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-	if (n <= 0)
-		return n < 0 && (errno == EAGAIN || errno == EINTR);
-	buf_put(&c->in, bytes, (size_t)n);
-	return !c->in.failed;
+	size_t len = DNS_MESSAGE_BYTES_MAX;
+
+	(void)stream_flush(b);
+	if ((events & STREAM_READ) != 0)
+		buf_put(&c->in, bytes, stream_read(b, bytes, sizeof(bytes)));
+	if (c->in.len >= 2)
+		len = (size_t)c->in.data[0] << 8 | c->in.data[1];
+	if (c->in.len >= 2 && c->in.len - 2 >= len && belongs(c, span_of(c->in.data + 2, len), true))
+		take(c, c->in.data + 2, len);
+	else if (b->state != STREAM_OPEN || c->in.failed || (c->in.len >= 2 && c->in.len - 2 >= len))
+		next_recursor(c);
+	else
+		stream_watch(b, STREAM_READ);
 }
 
 static void
-on_stream(struct ev_loop *loop, ev_io *w, int events)
-{
-	struct upstream_call *c = w->data;
-
-	(void)loop;
-	(void)events;
-	if (!talk(c)) {
-		next_recursor(c);
-		return;
-	}
-	size_t len = c->in.len < 2 ? DNS_MESSAGE_BYTES_MAX : (size_t)c->in.data[0] << 8 | c->in.data[1];
-	if (c->in.len < 2 || c->in.len - 2 < len)
-		return;
-	if (belongs(c, span_of(c->in.data + 2, len), true))
-		take(c, c->in.data + 2, len);
-	else
-		next_recursor(c);
-}
-
-static bool
 send_tcp(struct upstream_call *c)
 {
-	c->sent = 0;
+	stream_dial(&c->conn, c->server->loop, &c->to, on_stream, 2 + DNS_MESSAGE_BYTES_MAX);
 	buf_reset(&c->in);
-	c->fd = socket(c->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (c->fd < 0 || (connect(c->fd, &c->to.any, addr_sock_len(&c->to)) != 0 && errno != EINPROGRESS))
-		return false;
-	ev_io_set(&c->io, c->fd, EV_WRITE);
-	ev_io_start(c->server->loop, &c->io);
-	return true;
+	buf_put(&c->conn.queue, c->msg, c->original.len + 2);
 }
 
 /* -- which one, and how -- */
@@ -340,7 +305,9 @@ start_at(struct upstream_call *c, bool stream)
 	randomise(c);
 	map_add(&u->expecting, &c->node, c->id);
 	c->expects = true;
-	if (stream ? send_tcp(c) : send_udp(c)) {
+	if (stream)
+		send_tcp(c);
+	if (stream || send_udp(c)) {
 		ev_timer_set(&c->timer, mono_seconds((struct mono){ s->conf.recursor_timeout }), 0.);
 		ev_timer_start(s->loop, &c->timer);
 		return true;
@@ -407,7 +374,6 @@ upstream_ask(struct server *s, struct span msg, bool tcp, upstream_done *done, v
 	c->done = done;
 	c->ctx = ctx;
 	c->tcp = tcp;
-	c->fd = -1;
 	c->in = BUF_INIT(2 + DNS_MESSAGE_BYTES_MAX + 4096);
 	c->original = span_of(bytes, msg.len);
 	c->question = (at + 4 < msg.len ? at + 4 : msg.len) - DNS_HEADER_BYTES;
@@ -416,8 +382,7 @@ upstream_ask(struct server *s, struct span msg, bool tcp, upstream_done *done, v
 	c->msg[1] = (uint8_t)msg.len;
 	c->first = s->conf.random_recursor && s->recursor_count > 0 ? randombytes_uniform(s->recursor_count) : 0;
 	ev_init(&c->timer, on_timeout);
-	ev_init(&c->io, on_stream);
-	c->timer.data = c->io.data = c;
+	c->timer.data = c;
 	u->calls++;
 	u->calls_tcp += tcp;
 	if (start_next(c))
