@@ -3,13 +3,11 @@
  * sends costs a bounded amount: BYTES_READ_MAX end the run, so do HEAD_BYTES_MAX of headers once they are unpacked,
  * more answers to PING and SETTINGS than libnghttp2 keeps, and the timeout.
  */
-#include <errno.h>
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "rpcd/check/checker.h"
@@ -34,14 +32,12 @@ struct h2 {
 	struct span address, service;	/* of the target */
 	enum stage stage;
 	struct dial dial;
-	int fd;
+	struct stream bytes;
 	struct tls *tls;		/* NULL: in the clear */
 	nghttp2_session *session;
-	struct buf out;			/* to be sent */
 	struct buf body;		/* of the request */
 	size_t body_sent, bytes_read, head_bytes;
 	int32_t stream;
-	ev_io io;
 	ev_timer timer;			/* begin, then the timeout */
 	struct mono begun;
 	/* what came */
@@ -62,13 +58,10 @@ h2_free(struct h2 *h)
 	struct ev_loop *loop = h->check->checker->loop;
 
 	ev_timer_stop(loop, &h->timer);
-	ev_io_stop(loop, &h->io);
 	dial_stop(&h->dial);
 	nghttp2_session_del(h->session);
+	stream_close(&h->bytes);
 	tls_free(h->tls);
-	if (h->fd >= 0)
-		close(h->fd);
-	buf_done(&h->out);
 	buf_done(&h->body);
 	buf_done(&h->message);
 	buf_done(&h->code_text);
@@ -368,35 +361,24 @@ gather(struct h2 *h)
 	const uint8_t *bytes;
 	ssize_t n = 0;
 
-	while (h->out.len < OUT_BYTES_MAX / 2 && (n = nghttp2_session_mem_send(h->session, &bytes)) > 0)
-		buf_put(&h->out, bytes, (size_t)n);
-	return n >= 0 && !h->out.failed;
-}
-
-static ssize_t
-put_bytes(struct h2 *h)
-{
-	return h->tls != NULL ? tls_write(h->tls, h->out.data, h->out.len) : write(h->fd, h->out.data, h->out.len);
+	while (stream_queued(&h->bytes) < OUT_BYTES_MAX / 2 && (n = nghttp2_session_mem_send(h->session, &bytes)) > 0)
+		buf_put(&h->bytes.queue, bytes, (size_t)n);
+	return n >= 0 && !h->bytes.queue.failed;
 }
 
 /* What can be sent is sent; the socket is watched for the rest. */
 static void
 send_all(struct h2 *h)
 {
-	ssize_t n = 0;
-
-	while (!h->over) {
+	do {
 		if (!gather(h)) {
 			over(h, "out of memory");
 			return;
 		}
-		if (h->out.len == 0 || (n = put_bytes(h)) < 0)
-			break;
-		buf_drop(&h->out, (size_t)n);
-	}
-	if (n < 0 && errno != EAGAIN)
+	} while (!h->over && stream_flush(&h->bytes) > 0 && stream_queued(&h->bytes) == 0);
+	if (h->bytes.state != STREAM_OPEN)
 		closed(h);
-	else if (!h->over && h->out.len == 0 && !nghttp2_session_want_read(h->session))
+	else if (!h->over && stream_queued(&h->bytes) == 0 && !nghttp2_session_want_read(h->session))
 		closed(h);
 }
 
@@ -404,16 +386,15 @@ static void
 receive(struct h2 *h)
 {
 	static uint8_t bytes[READ_BYTES];
-	ssize_t n = h->tls != NULL ? tls_read(h->tls, bytes, sizeof(bytes)) : read(h->fd, bytes, sizeof(bytes));
+	size_t n = stream_read(&h->bytes, bytes, sizeof(bytes));
 
-	if (n < 0 && errno == EAGAIN)
-		return;
-	if (n <= 0) {
-		closed(h);
+	if (n == 0) {
+		if (h->bytes.state != STREAM_OPEN)
+			closed(h);
 		return;
 	}
-	h->bytes_read += (size_t)n;
-	ssize_t taken = nghttp2_session_mem_recv(h->session, bytes, (size_t)n);
+	h->bytes_read += n;
+	ssize_t taken = nghttp2_session_mem_recv(h->session, bytes, n);
 	if (taken == NGHTTP2_ERR_FLOODED)
 		over(h, "the peer asks for more answers than it reads");
 	else if (taken < 0)
@@ -425,19 +406,12 @@ receive(struct h2 *h)
 static void
 talk(struct h2 *h)
 {
-	struct ev_loop *loop = h->check->checker->loop;
-
 	if (!h->over)
 		send_all(h);
-	if (h->over) {
+	if (h->over)
 		conclude(h);
-		return;
-	}
-	ev_io_stop(loop, &h->io);
-	ev_io_set(&h->io, h->fd, EV_READ | (h->out.len > 0 ? EV_WRITE : 0));
-	ev_io_start(loop, &h->io);
-	if (h->tls != NULL && tls_pending(h->tls))
-		ev_feed_event(loop, &h->io, EV_READ);
+	else
+		stream_watch(&h->bytes, STREAM_READ);
 }
 
 static void
@@ -453,32 +427,29 @@ begin_talk(struct h2 *h)
 static void
 shake(struct h2 *h)
 {
-	struct ev_loop *loop = h->check->checker->loop;
 	char why[TLS_WHY_BYTES];
 	int rc = tls_handshake(h->tls, why);
 
 	if (rc < 0) {
 		unreachable(h, "authentication handshake failed: ", why);
 	} else if (rc > 0) {
+		stream_set_seal(&h->bytes, &tls_seal, h->tls);
 		begin_talk(h);
 	} else {
-		ev_io_stop(loop, &h->io);
-		ev_io_set(&h->io, h->fd, tls_wants_write(h->tls) ? EV_WRITE : EV_READ);
-		ev_io_start(loop, &h->io);
+		stream_watch(&h->bytes, tls_wants_write(h->tls) ? STREAM_WRITE : STREAM_READ);
 	}
 }
 
 static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
+on_ready(struct stream *b, int events)
 {
-	struct h2 *h = w->data;
+	struct h2 *h = (struct h2 *)(void *)((char *)b - offsetof(struct h2, bytes));
 
-	(void)loop;
 	if (h->stage == HANDSHAKE) {
 		shake(h);
 		return;
 	}
-	if (events & EV_READ)
+	if (events & STREAM_READ)
 		receive(h);
 	talk(h);
 }
@@ -494,7 +465,7 @@ on_dialled(void *ctx, int fd, const char *why)
 		unreachable(h, "Error while dialing ", why);
 		return;
 	}
-	h->fd = fd;
+	stream_open(&h->bytes, h->check->checker->loop, fd, on_ready, OUT_BYTES_MAX);
 	if (!h->check->def.UseTLS) {
 		begin_talk(h);
 		return;
@@ -541,15 +512,14 @@ start(struct task *c)
 		check_done(c, HEALTH_CRITICAL, span_str("out of memory"), false);
 		return;
 	}
-	*h = (struct h2){ .check = c, .ping = c->kind == &probe_h2ping, .fd = -1, .code = -1,
-	    .out = BUF_INIT(OUT_BYTES_MAX), .body = BUF_INIT(OUT_BYTES_MAX), .message = BUF_INIT(MESSAGE_BYTES_MAX),
+	*h = (struct h2){ .check = c, .ping = c->kind == &probe_h2ping, .code = -1,
+	    .body = BUF_INIT(OUT_BYTES_MAX), .message = BUF_INIT(MESSAGE_BYTES_MAX),
 	    .code_text = BUF_INIT(HEAD_BYTES_MAX) };
 	take_target(h);
 	c->run = h;
 	dial_init(&h->dial, k->loop, k->resolver, c->service, on_dialled, h);
-	ev_init(&h->io, on_io);
 	ev_timer_init(&h->timer, on_begin, 0., 0.);
-	h->io.data = h->timer.data = h;
+	h->timer.data = h;
 	ev_feed_event(k->loop, &h->timer, EV_TIMER);
 }
 

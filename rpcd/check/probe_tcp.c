@@ -1,7 +1,6 @@
 /* TCP checks: can one connect, and with UseTLS, is it who it should be? */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "rpcd/check/checker.h"
@@ -11,9 +10,8 @@
 struct tcp {
 	struct task *check;
 	struct dial dial;
-	int fd;				/* connected; -1: not yet */
+	struct stream bytes;		/* connected, while they shake hands */
 	struct tls *tls;
-	ev_io io;			/* while they shake hands */
 	ev_timer timer;
 	struct mono begun;
 };
@@ -24,11 +22,9 @@ tcp_free(struct tcp *t)
 	struct ev_loop *loop = t->check->checker->loop;
 
 	dial_stop(&t->dial);
-	ev_io_stop(loop, &t->io);
 	ev_timer_stop(loop, &t->timer);
+	stream_close(&t->bytes);
 	tls_free(t->tls);
-	if (t->fd >= 0)
-		close(t->fd);
 	free(t);
 }
 
@@ -54,27 +50,22 @@ succeed(struct tcp *t)
 static void
 shake(struct tcp *t)
 {
-	struct ev_loop *loop = t->check->checker->loop;
 	char why[TLS_WHY_BYTES];
 	int rc = tls_handshake(t->tls, why);
 
-	if (rc < 0) {
+	if (rc < 0)
 		finish(t, HEALTH_CRITICAL, why);
-	} else if (rc > 0) {
+	else if (rc > 0)
 		succeed(t);
-	} else {
-		ev_io_stop(loop, &t->io);
-		ev_io_set(&t->io, t->fd, tls_wants_write(t->tls) ? EV_WRITE : EV_READ);
-		ev_io_start(loop, &t->io);
-	}
+	else
+		stream_watch(&t->bytes, tls_wants_write(t->tls) ? STREAM_WRITE : STREAM_READ);
 }
 
 static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
+on_ready(struct stream *b, int events)
 {
-	(void)loop;
 	(void)events;
-	shake(w->data);
+	shake((struct tcp *)(void *)((char *)b - offsetof(struct tcp, bytes)));
 }
 
 static void
@@ -82,7 +73,8 @@ on_dialled(void *ctx, int fd, const char *why)
 {
 	struct tcp *t = ctx;
 
-	t->fd = fd;
+	if (fd >= 0)
+		stream_open(&t->bytes, t->check->checker->loop, fd, on_ready, 0);
 	if (fd < 0)
 		finish(t, HEALTH_CRITICAL, why);
 	else if (!t->check->def.UseTLS)
@@ -132,12 +124,10 @@ start(struct task *c)
 		return;
 	}
 	t->check = c;
-	t->fd = -1;
 	c->run = t;
 	dial_init(&t->dial, k->loop, k->resolver, c->service, on_dialled, t);
-	ev_init(&t->io, on_io);
 	ev_timer_init(&t->timer, on_begin, 0., 0.);
-	t->io.data = t->timer.data = t;
+	t->timer.data = t;
 	ev_feed_event(k->loop, &t->timer, EV_TIMER);
 }
 

@@ -153,9 +153,11 @@ tls_wants_write(const struct tls *t)
 /* Of TLS 1.3's messages between the bytes there are at most so many at a time. */
 #define OTHERS_MAX 16
 
-ssize_t
-tls_read(struct tls *t, void *dst, size_t cap)
+/* Without the peer's word for the end errno is 0. */
+static ssize_t
+tls_read(void *tls, void *dst, size_t cap)
 {
+	struct tls *t = tls;
 	ssize_t n = GNUTLS_E_AGAIN;
 
 	for (int i = 0; i < OTHERS_MAX; i++) {
@@ -165,14 +167,14 @@ tls_read(struct tls *t, void *dst, size_t cap)
 		if (again(n) || gnutls_error_is_fatal((int)n))
 			break;
 	}
-	errno = again(n) || !gnutls_error_is_fatal((int)n) ? EAGAIN : EPROTO;
-	return n == GNUTLS_E_PREMATURE_TERMINATION ? 0 : -1;
+	errno = again(n) || !gnutls_error_is_fatal((int)n) ? EAGAIN : n == GNUTLS_E_PREMATURE_TERMINATION ? 0 : EPROTO;
+	return -1;
 }
 
-ssize_t
-tls_write(struct tls *t, const void *src, size_t len)
+static ssize_t
+tls_write(void *tls, const void *src, size_t len)
 {
-	ssize_t n = gnutls_record_send(t->session, src, len);
+	ssize_t n = gnutls_record_send(((struct tls *)tls)->session, src, len);
 
 	if (n >= 0)
 		return n;
@@ -180,8 +182,10 @@ tls_write(struct tls *t, const void *src, size_t len)
 	return -1;
 }
 
-bool
-tls_pending(const struct tls *t)
+static bool
+tls_is_pending(const void *tls)
 {
-	return gnutls_record_check_pending(t->session) > 0;
+	return gnutls_record_check_pending(((const struct tls *)tls)->session) > 0;
 }
+
+const struct stream_seal tls_seal = { .read = tls_read, .write = tls_write, .is_pending = tls_is_pending };

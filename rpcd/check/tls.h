@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
 
+#include "common/net/stream.h"
 #include "common/record/records.h"
 
 #define TLS_WHY_BYTES 512
@@ -22,10 +22,7 @@ void tls_free(struct tls *t);
 /* 1: done; 0: again, when the socket can be read or (tls_wants_write()) written; -1: failed, why says it. */
 int tls_handshake(struct tls *t, char why[TLS_WHY_BYTES]);
 bool tls_wants_write(const struct tls *t);
-/* Bytes, 0 at the end; -1 with errno EAGAIN, or EPROTO. */
-ssize_t tls_read(struct tls *t, void *dst, size_t cap);
-ssize_t tls_write(struct tls *t, const void *src, size_t len);
-/* Is there more to read that the socket will not tell of? */
-bool tls_pending(const struct tls *t);
+/* Of a struct tls, once the handshake is done; errors are EPROTO. */
+extern const struct stream_seal tls_seal;
 
 #endif
