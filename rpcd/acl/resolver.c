@@ -216,7 +216,7 @@ came_back(struct acl_resolver *r)
 	r->down = false;
 }
 
-static bool send(struct fetch *f, enum op_mode mode);
+static bool send_question(struct fetch *f, enum op_mode mode);
 
 /* A server that may be behind said no: one that knows to be up to date is to say it too.  False: it has. */
 static bool
@@ -226,7 +226,7 @@ confirm(struct fetch *f, enum tv_err err)
 		return false;
 	f->confirming = true;
 	f->first = err;
-	return send(f, OP_DEFAULT);
+	return send_question(f, OP_DEFAULT);
 }
 
 static void
@@ -300,7 +300,7 @@ on_reply(void *ctx, const struct op_reply *reply)
 }
 
 static bool
-send(struct fetch *f, enum op_mode mode)
+send_question(struct fetch *f, enum op_mode mode)
 {
 	struct acl_secret args = { .SecretID = buf_span(&f->token) };
 	struct op_request q = { .op = OP_ACL_RESOLVE, .dc = span_of("", 0), .mode = (uint8_t)mode };
@@ -362,7 +362,7 @@ fetch_start(struct acl_resolver *r, struct span token, const uint8_t key[GRANT_K
 	ev_timer_init(&f->patience, on_patience, r->state == ON ? PATIENCE_S : PATIENCE_FIRST_S, 0.);
 	f->patience.data = f;
 	join_open(&r->fetches, &f->flight, hash);
-	if (f->token.failed || !send(f, OP_STALE)) {
+	if (f->token.failed || !send_question(f, OP_STALE)) {
 		fetch_free(f);
 		return NULL;
 	}
