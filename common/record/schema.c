@@ -1,5 +1,6 @@
 /* Records as msgpack, by their schema. */
 #include <string.h>
+#include <strings.h>
 
 #include "common/base/assert.h"
 #include "common/record/mpack.h"
@@ -326,4 +327,44 @@ schema_unpack_fields(const struct schema *s, uint32_t left, struct rd *in, struc
 	}
 	for (; left > 0 && in->err == TV_OK; left--)
 		mpr_skip(in);		/* appended by a newer version */
+}
+
+/* -- for readers of other forms -- */
+
+static bool
+is_named(const char *field, struct span name, bool snake)
+{
+	for (size_t i = 0; i < name.len; i++) {
+		if (snake && name.p[i] == '_')
+			continue;
+		if (*field == '\0' || strncasecmp(field, (const char *)&name.p[i], 1) != 0)
+			return false;
+		field++;
+	}
+	return *field == '\0';
+}
+
+const struct schema_field *
+schema_field_named(const struct schema *s, unsigned from, struct span name, bool snake)
+{
+	for (unsigned i = from; i < s->count; i++)
+		if (!(s->fields[i].flags & SF_HIDDEN) && is_named(s->fields[i].name, name, snake))
+			return &s->fields[i];
+	return NULL;
+}
+
+_Static_assert(sizeof(struct span_list) == sizeof(struct obj_list) &&
+    sizeof(struct f64_list) == sizeof(struct obj_list) && sizeof(struct span_map) == sizeof(struct obj_list),
+    "lists of all types look the same");
+
+char *
+schema_list_new(const struct schema_field *f, size_t n, struct arena *a, void *list, size_t *size)
+{
+	struct obj_list made = { .n = (uint32_t)n, .set = true };
+
+	*size = f->sub != NULL ? f->sub->size : f->type == ST_F64S ? sizeof(double) :
+	    (f->type == ST_MAP ? 2 : 1) * sizeof(struct span);
+	made.v = arena_array(a, n, *size);
+	memcpy(list, &made, sizeof(made));
+	return made.v;
 }

@@ -101,4 +101,15 @@ bool text_has_controls(struct span text);
 /* Compact JSON of a C struct. */
 void schema_json_rec(const struct schema *s, const void *rec, struct buf *out);
 
+/*
+ * For readers of other forms.  The field of this name among those from number `from` on, whatever the case of its
+ * letters; snake: underscores of the name do not count ("enable_tag_override").  NULL: none, or it is SF_HIDDEN.
+ */
+const struct schema_field *schema_field_named(const struct schema *s, unsigned from, struct span name, bool snake);
+/*
+ * Makes the list or map of a field, at `list`, one of n zeroed elements (spans, pairs of spans, doubles or structs) of
+ * *size bytes each.  The first, or NULL past the cap of the arena or without memory.
+ */
+char *schema_list_new(const struct schema_field *f, size_t n, struct arena *a, void *list, size_t *size);
+
 #endif

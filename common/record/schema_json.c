@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/record/schema_json.h"
 #include "common/text/base64.h"
@@ -14,7 +13,6 @@
 #define JSON_DEPTH_MAX 64
 #define JSON_BYTES_MAX (64u << 20)
 #define SECONDS_BELOW 1000		/* session LockDelay: smaller numbers are seconds */
-#define NAME_BYTES_MAX 128		/* of a field */
 
 struct from_json {
 	unsigned flags;
@@ -163,26 +161,6 @@ fill_duration(struct from_json *j, const struct schema_field *f, const json_t *v
 }
 
 static enum tv_err
-fill_strs(struct from_json *j, json_t *v, struct span_list *out)
-{
-	size_t n = json_array_size(v);
-
-	if (!json_is_array(v))
-		return wrong_type(j, v, "[]string");
-	*out = (struct span_list){ arena_array(j->arena, n, sizeof(*out->v)), 0, true };
-	if (out->v == NULL)
-		return no_memory(j);
-	for (; out->n < n; out->n++) {
-		json_t *element = json_array_get(v, out->n);
-		enum tv_err err = json_is_null(element) ? TV_OK : fill_str(j, element, &out->v[out->n]);
-
-		if (err != TV_OK)
-			return err;
-	}
-	return TV_OK;
-}
-
-static enum tv_err
 fill_f64(struct from_json *j, const json_t *v, double *out)
 {
 	if (!json_is_number(v))
@@ -191,92 +169,54 @@ fill_f64(struct from_json *j, const json_t *v, double *out)
 	return TV_OK;
 }
 
+/* An element of a list, or the value in a map; the key of a struct is its first field. */
 static enum tv_err
-fill_f64s(struct from_json *j, json_t *v, struct f64_list *out)
+fill_element(struct from_json *j, const struct schema_field *f, json_t *v, void *at)
 {
-	size_t n = json_array_size(v);
+	if (f->sub != NULL)
+		return fill_object(j, f->sub, f->type == ST_OBJMAP, v, at);
+	if (json_is_null(v))
+		return TV_OK;
+	return f->type == ST_F64S ? fill_f64(j, v, at) : fill_str(j, v, at);
+}
+
+static enum tv_err
+fill_list(struct from_json *j, const struct schema_field *f, json_t *v, void *out)
+{
+	enum tv_err err = TV_OK;
+	size_t size;
+	char *at;
 
 	if (!json_is_array(v))
-		return wrong_type(j, v, "[]float64");
-	*out = (struct f64_list){ arena_array(j->arena, n, sizeof(*out->v)), 0, true };
-	if (out->v == NULL)
+		return wrong_type(j, v, f->sub != NULL ? "[]object" : f->type == ST_F64S ? "[]float64" : "[]string");
+	at = schema_list_new(f, json_array_size(v), j->arena, out, &size);
+	if (at == NULL)
 		return no_memory(j);
-	for (; out->n < n; out->n++) {
-		json_t *element = json_array_get(v, out->n);
-		enum tv_err err = json_is_null(element) ? TV_OK : fill_f64(j, element, &out->v[out->n]);
-
-		if (err != TV_OK)
-			return err;
-	}
-	return TV_OK;
+	for (size_t i = 0; i < json_array_size(v) && err == TV_OK; i++, at += size)
+		err = fill_element(j, f, json_array_get(v, i), at);
+	return err;
 }
 
 static enum tv_err
-fill_map(struct from_json *j, json_t *v, struct span_map *out)
+fill_map(struct from_json *j, const struct schema_field *f, json_t *v, void *out)
 {
+	size_t key_at = f->sub != NULL ? f->sub->fields[0].offset : 0, key_len, size;
+	size_t value_at = f->sub != NULL ? 0 : sizeof(struct span);
+	enum tv_err err;
 	const char *key;
-	size_t key_len;
 	json_t *element;
+	char *at;
 
 	if (!json_is_object(v))
-		return wrong_type(j, v, "map[string]string");
-	*out = (struct span_map){ arena_array(j->arena, json_object_size(v), sizeof(*out->kv)), 0, true };
-	if (out->kv == NULL)
+		return wrong_type(j, v, f->sub != NULL ? "map[string]object" : "map[string]string");
+	at = schema_list_new(f, json_object_size(v), j->arena, out, &size);
+	if (at == NULL)
 		return no_memory(j);
 	json_object_keylen_foreach(v, key, key_len, element) {
-		struct span *pair = out->kv[out->n];
-		enum tv_err err = copy_text(j, key, key_len, &pair[0]);
-
-		if (err == TV_OK && !json_is_null(element))
-			err = fill_str(j, element, &pair[1]);
-		if (err != TV_OK)
+		if ((err = copy_text(j, key, key_len, (struct span *)(void *)(at + key_at))) != TV_OK ||
+		    (err = fill_element(j, f, element, at + value_at)) != TV_OK)
 			return err;
-		out->n++;
-	}
-	return TV_OK;
-}
-
-static enum tv_err
-fill_objs(struct from_json *j, const struct schema *sub, json_t *v, struct obj_list *out)
-{
-	size_t n = json_array_size(v);
-
-	if (!json_is_array(v))
-		return wrong_type(j, v, "[]object");
-	*out = (struct obj_list){ arena_array(j->arena, n, sub->size), 0, true };
-	if (out->v == NULL)
-		return no_memory(j);
-	for (; out->n < n; out->n++) {
-		enum tv_err err = fill_object(j, sub, 0, json_array_get(v, out->n),
-		    (char *)out->v + (size_t)out->n * sub->size);
-
-		if (err != TV_OK)
-			return err;
-	}
-	return TV_OK;
-}
-
-static enum tv_err
-fill_objmap(struct from_json *j, const struct schema *sub, json_t *v, struct obj_list *out)
-{
-	const char *key;
-	size_t key_len;
-	json_t *element;
-
-	if (!json_is_object(v))
-		return wrong_type(j, v, "map[string]object");
-	*out = (struct obj_list){ arena_array(j->arena, json_object_size(v), sub->size), 0, true };
-	if (out->v == NULL)
-		return no_memory(j);
-	json_object_keylen_foreach(v, key, key_len, element) {
-		char *rec = (char *)out->v + (size_t)out->n * sub->size;
-		enum tv_err err = copy_text(j, key, key_len, (struct span *)(void *)(rec + sub->fields[0].offset));
-
-		if (err == TV_OK)
-			err = fill_object(j, sub, 1, element, rec);
-		if (err != TV_OK)
-			return err;
-		out->n++;
+		at += size;
 	}
 	return TV_OK;
 }
@@ -415,52 +355,20 @@ fill_field(struct from_json *j, const struct schema_field *f, json_t *v, void *r
 	case ST_DURATION:
 		return fill_duration(j, f, v, at);
 	case ST_STRS:
-		return fill_strs(j, v, at);
 	case ST_F64S:
-		return fill_f64s(j, v, at);
+	case ST_OBJS:
+		return fill_list(j, f, v, at);
 	case ST_MAP:
-		return fill_map(j, v, at);
+	case ST_OBJMAP:
+		return fill_map(j, f, v, at);
 	case ST_OBJ:
 		return fill_obj(j, f, v, rec);
-	case ST_OBJS:
-		return fill_objs(j, f->sub, v, at);
-	case ST_OBJMAP:
-		return fill_objmap(j, f->sub, v, at);
 	case ST_JSON:
 		return fill_json(j, v, at);
 	case ST_CONST:
 		break;
 	}
 	return TV_OK;
-}
-
-static const struct schema_field *
-field_named(const struct schema *s, unsigned from, const char *name)
-{
-	for (unsigned i = from; i < s->count; i++) {
-		const struct schema_field *f = &s->fields[i];
-
-		if (!(f->flags & SF_HIDDEN) && strcasecmp(f->name, name) == 0)
-			return f;
-	}
-	return NULL;
-}
-
-/* "enable_tag_override" is EnableTagOverride. */
-static const struct schema_field *
-field_snake(const struct schema *s, unsigned from, const char *name)
-{
-	char joined[NAME_BYTES_MAX];
-	size_t n = 0;
-
-	for (; *name != '\0'; name++) {
-		if (n + 1 == sizeof(joined))
-			return NULL;
-		if (*name != '_')
-			joined[n++] = *name;
-	}
-	joined[n] = '\0';
-	return field_named(s, from, joined);
 }
 
 static enum tv_err
@@ -496,10 +404,10 @@ fill_object(struct from_json *j, const struct schema *s, unsigned from, json_t *
 	if (!json_is_object(obj))
 		return wrong_type(j, obj, s->name);
 	json_object_foreach(obj, key, value) {
-		const struct schema_field *f = field_named(s, from, key);
+		const struct schema_field *f = schema_field_named(s, from, span_str(key), false);
 
 		if (f == NULL && (j->flags & SJ_SNAKE))
-			f = field_snake(s, from, key);
+			f = schema_field_named(s, from, span_str(key), true);
 		if (f == NULL && (j->flags & SJ_STRICT || (j->flags & SJ_KNOWN && says_something(value))))
 			return unknown_field(j, key);
 		if (f == NULL && j->errbuf[0] == '\0' && says_something(value))

@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "common/base/assert.h"
 #include "common/base/log.h"
@@ -62,30 +61,6 @@ shown(struct span key)
 
 	(void)log_safe(key, s.text, sizeof(s.text));
 	return s;
-}
-
-static bool
-is_named(const char *field, struct span key)
-{
-	size_t at = 0;
-
-	for (size_t i = 0; i < key.len; i++) {
-		if (key.p[i] == '_')
-			continue;
-		if (field[at] == '\0' || strncasecmp(&field[at], (const char *)&key.p[i], 1) != 0)
-			return false;
-		at++;
-	}
-	return field[at] == '\0';
-}
-
-static const struct schema_field *
-find_field(const struct schema *s, unsigned skip, struct span key)
-{
-	for (unsigned i = skip; i < s->count; i++)
-		if (!(s->fields[i].flags & SF_HIDDEN) && is_named(s->fields[i].name, key))
-			return &s->fields[i];
-	return NULL;
 }
 
 static enum tv_err
@@ -155,41 +130,6 @@ fill_duration(const struct def_source *from, const struct ucl_node *n, const cha
 }
 
 static enum tv_err
-fill_texts(const struct def_source *from, const struct ucl_node *n, const char *what, struct span_list *out)
-{
-	bool one = !from->json && (n->type == UCL_STRING || n->type == UCL_WORD);
-	enum tv_err err = TV_OK;
-
-	if (!one && n->type != UCL_ARRAY)
-		return def_fail(from, n, "%s: a list of texts is expected, [ ... ]", what);
-	*out = (struct span_list){ arena_array(from->arena, one ? 1 : n->count, sizeof(*out->v)), 0, true };
-	if (out->v == NULL)
-		return no_memory(from, n);
-	if (one)
-		return fill_text(from, n, what, &out->v[out->n++]);
-	for (const struct ucl_node *k = n->child; k != NULL && err == TV_OK; k = k->next)
-		err = fill_text(from, k, what, &out->v[out->n++]);
-	return err;
-}
-
-static enum tv_err
-fill_map(const struct def_source *from, const struct ucl_node *n, const char *what, struct span_map *out)
-{
-	enum tv_err err = TV_OK;
-
-	if (n->type != UCL_OBJECT)
-		return def_fail(from, n, "%s: a block of names and texts is expected, { ... }", what);
-	*out = (struct span_map){ arena_array(from->arena, n->count, sizeof(*out->kv)), 0, true };
-	if (out->kv == NULL)
-		return no_memory(from, n);
-	for (const struct ucl_node *k = n->child; k != NULL && err == TV_OK; k = k->next) {
-		out->kv[out->n][0] = k->key;
-		err = fill_text(from, k, what, &out->kv[out->n++][1]);
-	}
-	return err;
-}
-
-static enum tv_err
 fill_json(const struct def_source *from, const struct ucl_node *n, struct span *out)
 {
 	struct buf text = BUF_INIT(JSON_BYTES_MAX);
@@ -216,11 +156,9 @@ def_is_named(const struct def_source *from, const struct ucl_node *n)
 	return n->type == UCL_OBJECT && !from->json && n->count > 0 && k == NULL;
 }
 
-const struct ucl_node *
-def_as_list(const struct def_source *from, const struct ucl_node *n, struct ucl_node list[2])
+static const struct ucl_node *
+list_of_one(const struct ucl_node *n, struct ucl_node list[2])
 {
-	if (!from->hcl || n->type != UCL_OBJECT)
-		return n;
 	list[1] = *n;
 	list[1].key = SPAN_NONE;
 	list[1].next = NULL;
@@ -228,57 +166,71 @@ def_as_list(const struct def_source *from, const struct ucl_node *n, struct ucl_
 	return &list[0];
 }
 
-static void
-take_name(const struct schema *s, struct span name, void *rec)
+const struct ucl_node *
+def_as_list(const struct def_source *from, const struct ucl_node *n, struct ucl_node list[2])
 {
-	const struct schema_field *f = find_field(s, 0, span_str("Name"));
-	struct span *at = f == NULL ? NULL : (struct span *)(void *)((char *)rec + f->offset);
+	return from->hcl && n->type == UCL_OBJECT ? list_of_one(n, list) : n;
+}
+
+/* Of a block NAME { }: unless the block gives another name. */
+static void
+set_name(const struct schema *s, struct span name, char *rec)
+{
+	const struct schema_field *f = schema_field_named(s, 0, span_str("Name"), false);
+	struct span *at = f == NULL ? NULL : (struct span *)(void *)(rec + f->offset);
 
 	if (at != NULL && at->len == 0)
 		*at = name;
 }
 
 static enum tv_err
-fill_list(const struct def_source *from, const struct ucl_node *n, const char *what, const struct schema *sub,
-    struct obj_list *out)
+fill_list(const struct def_source *from, const struct ucl_node *n, const char *what, const struct schema_field *f,
+    void *out)
 {
-	bool named = def_is_named(from, n);
+	bool texts = f->type == ST_STRS, named = !texts && def_is_named(from, n);
 	enum tv_err err = TV_OK;
 	struct ucl_node one[2];
+	size_t size;
+	char *at;
 
-	n = def_as_list(from, n, one);
+	n = !texts ? def_as_list(from, n, one) :
+	    !from->json && (n->type == UCL_STRING || n->type == UCL_WORD) ? list_of_one(n, one) : n;
 	if (n->type != UCL_ARRAY && !named)
-		return def_fail(from, n, from->json ? "%s: a list is expected, [ ... ]" :
+		return def_fail(from, n, texts ? "%s: a list of texts is expected, [ ... ]" :
+		    from->json ? "%s: a list is expected, [ ... ]" :
 		    "%s: a list [ { ... } ] or named blocks NAME { ... } are expected", what);
-	*out = (struct obj_list){ arena_array(from->arena, n->count, sub->size), 0, true };
-	if (out->v == NULL)
+	at = schema_list_new(f, n->count, from->arena, out, &size);
+	if (at == NULL)
 		return no_memory(from, n);
-	for (const struct ucl_node *k = n->child; k != NULL && err == TV_OK; k = k->next) {
-		void *rec = (char *)out->v + (size_t)out->n++ * sub->size;
-
-		err = fill(from, sub, 0, k, rec);
+	for (const struct ucl_node *k = n->child; k != NULL && err == TV_OK; k = k->next, at += size) {
+		err = texts ? fill_text(from, k, what, (struct span *)(void *)at) : fill(from, f->sub, 0, k, at);
 		if (named)
-			take_name(sub, k->key, rec);
+			set_name(f->sub, k->key, at);
 	}
 	return err;
 }
 
+/* Of texts, or of blocks, whose first field is the key. */
 static enum tv_err
-fill_by_name(const struct def_source *from, const struct ucl_node *n, const char *what, const struct schema *sub,
-    struct obj_list *out)
+fill_map(const struct def_source *from, const struct ucl_node *n, const char *what, const struct schema_field *f,
+    void *out)
 {
+	bool texts = f->type == ST_MAP;
 	enum tv_err err = TV_OK;
+	size_t size;
+	char *at;
 
 	if (n->type != UCL_OBJECT)
-		return def_fail(from, n, "%s: a block of blocks is expected, { NAME { ... } }", what);
-	*out = (struct obj_list){ arena_array(from->arena, n->count, sub->size), 0, true };
-	if (out->v == NULL)
+		return def_fail(from, n, texts ? "%s: a block of names and texts is expected, { ... }" :
+		    "%s: a block of blocks is expected, { NAME { ... } }", what);
+	at = schema_list_new(f, n->count, from->arena, out, &size);
+	if (at == NULL)
 		return no_memory(from, n);
-	for (const struct ucl_node *k = n->child; k != NULL && err == TV_OK; k = k->next) {
-		char *rec = (char *)out->v + (size_t)out->n++ * sub->size;
+	for (const struct ucl_node *k = n->child; k != NULL && err == TV_OK; k = k->next, at += size) {
+		struct span *key = (struct span *)(void *)(at + (texts ? 0 : f->sub->fields[0].offset));
 
-		*(struct span *)(void *)(rec + sub->fields[0].offset) = k->key;
-		err = fill(from, sub, 1, k, rec);
+		*key = k->key;
+		err = texts ? fill_text(from, k, what, key + 1) : fill(from, f->sub, 1, k, at);
 	}
 	return err;
 }
@@ -301,17 +253,15 @@ fill_field(const struct def_source *from, const struct schema_field *f, const st
 	case ST_DURATION:
 		return fill_duration(from, n, what, at);
 	case ST_STRS:
-		return fill_texts(from, n, what, at);
+	case ST_OBJS:
+		return fill_list(from, n, what, f, at);
 	case ST_MAP:
-		return fill_map(from, n, what, at);
+	case ST_OBJMAP:
+		return fill_map(from, n, what, f, at);
 	case ST_OBJ:
 		if (f->has != 0)
 			*((bool *)rec + f->has - 1) = true;
 		return fill(from, f->sub, 0, n, at);
-	case ST_OBJS:
-		return fill_list(from, n, what, f->sub, at);
-	case ST_OBJMAP:
-		return fill_by_name(from, n, what, f->sub, at);
 	case ST_JSON:
 		return fill_json(from, n, at);
 	case ST_CONST:
@@ -335,10 +285,10 @@ fill(const struct def_source *from, const struct schema *s, unsigned skip, const
 	if (block->type != UCL_OBJECT)
 		return def_fail(from, block, "a block is expected, { ... }");
 	for (const struct ucl_node *n = block->child; n != NULL && err == TV_OK; n = n->next) {
-		const struct schema_field *f = find_field(s, skip, n->key);
+		const struct schema_field *f = schema_field_named(s, skip, n->key, true);
 
 		for (const struct ucl_node *k = block->child; f != NULL && k != n; k = k->next)
-			if (find_field(s, skip, k->key) == f)
+			if (schema_field_named(s, skip, k->key, true) == f)
 				return def_fail(from, n, "key \"%s\" is given twice (first on line %u, as \"%s\")",
 				    shown(n->key).text, k->line, shown(k->key).text);
 		if (f == NULL)

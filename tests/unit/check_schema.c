@@ -289,6 +289,50 @@ START_TEST(rows)
 }
 END_TEST
 
+START_TEST(field_names)
+{
+	static const struct { const char *name; bool snake, known; } v[] = {
+		{ "ServiceID", false, true }, { "serviceid", false, true }, { "service_id", false, false },
+		{ "service_id", true, true }, { "_Service__ID_", true, true }, { "ServiceI", true, false },
+		{ "ServiceIDs", true, false }, { "", true, false }, { "_", true, false },
+	};
+	const struct schema *s = &check_schema;
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		ck_assert_msg((schema_field_named(s, 0, span_str(v[i].name), v[i].snake) != NULL) == v[i].known, "%s",
+		    v[i].name);
+	ck_assert_ptr_eq(schema_field_named(s, 0, span_str(s->fields[0].name), false), &s->fields[0]);
+	ck_assert_ptr_null(schema_field_named(s, 1, span_str(s->fields[0].name), false));
+	ck_assert_ptr_null(schema_field_named(s, 0, span_of("Node\0", 5), true));
+}
+END_TEST
+
+/* For each type of list: as many zeroed elements as it shall have, and the arena's cap. */
+START_TEST(new_lists)
+{
+	static const struct { const char *name; size_t size; } v[] = {
+		{ "B1", sizeof(struct span) }, { "B2", sizeof(double) }, { "B3", 2 * sizeof(struct span) },
+		{ "B6", sizeof(struct part) },
+	};
+	struct arena a = ARENA_INIT(1024);
+	size_t size;
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		const struct schema_field *f = schema_field_named(&longest_schema, 0, span_str(v[i].name), false);
+		struct obj_list list = { NULL, 0, false };
+
+		char *first = schema_list_new(f, 3, &a, &list, &size);
+		ck_assert(first != NULL && first == list.v && list.n == 3 && list.set);
+		ck_assert_uint_eq(size, v[i].size);
+		for (size_t k = 0; k < 3 * size; k++)
+			ck_assert_int_eq(first[k], 0);
+		ck_assert_ptr_nonnull(schema_list_new(f, 0, &a, &list, &size));
+		ck_assert_ptr_null(schema_list_new(f, 1000, &a, &list, &size));
+	}
+	arena_done(&a);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -307,6 +351,8 @@ main(void)
 	tcase_add_test(t, service_json);
 	tcase_add_test(t, other_versions);
 	tcase_add_test(t, why_no_duration);
+	tcase_add_test(t, field_names);
+	tcase_add_test(t, new_lists);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
