@@ -126,6 +126,7 @@ START_TEST(bytes_and_back_pressure)
 	ck_assert_uint_eq(a.s.queue.cap, 0);			/* idle: no memory */
 	side_done(&a);
 	side_done(&b);
+	ev_loop_destroy(loop);
 }
 END_TEST
 
@@ -147,6 +148,7 @@ START_TEST(an_end_is_no_cut)
 	ck_assert_uint_eq(stream_read(&b.s, b.got, 4), 3);
 	side_done(&a);
 	side_done(&b);
+	ev_loop_destroy(loop);
 }
 END_TEST
 
@@ -167,6 +169,7 @@ START_TEST(a_cut_is_no_end)
 	ck_assert_uint_eq(stream_write(&a.s, "x", 1), 0);
 	ck_assert_uint_eq(stream_read(&a.s, a.got, 1), 0);
 	side_done(&a);
+	ev_loop_destroy(loop);
 }
 END_TEST
 
@@ -201,6 +204,7 @@ START_TEST(dialling)
 	ck_assert_int_eq(a.s.state, STREAM_CUT);
 	ck_assert_int_eq(a.s.error, EAFNOSUPPORT);
 	side_done(&a);
+	ev_loop_destroy(loop);
 }
 END_TEST
 
@@ -229,6 +233,7 @@ START_TEST(deadlines_and_wakes)
 	ck_assert_uint_eq(a.wakes, 1);
 	side_done(&a);
 	side_done(&b);
+	ev_loop_destroy(loop);
 }
 END_TEST
 
@@ -275,6 +280,7 @@ START_TEST(lingering)
 	UNTIL(loop, a.s.state != STREAM_OPEN);
 	ck_assert(!stream_linger(&a.s, 1, 1000));
 	side_done(&a);
+	ev_loop_destroy(loop);
 }
 END_TEST
 
@@ -358,6 +364,7 @@ START_TEST(seals)
 		side_done(&a);
 		side_done(&b);
 	}
+	ev_loop_destroy(loop);
 }
 END_TEST
 
@@ -384,6 +391,7 @@ START_TEST(freed_within)
 	UNTIL(loop, a == NULL);
 	ck_assert_int_eq(fcntl(fds[0], F_GETFD), -1);
 	close(fds[1]);
+	ev_loop_destroy(loop);
 }
 END_TEST
 
