@@ -14,7 +14,7 @@ rpcd_librpcwan_a_SOURCES = rpcd/wan/coords.c rpcd/wan/coords.h rpcd/wan/datacent
 rpcd_librpcroute_a_SOURCES = \
 	rpcd/route/raftd_client.c rpcd/route/raftd_client.h rpcd/route/peer_standing.c rpcd/route/peer_standing.h \
 	rpcd/route/link_client.c rpcd/route/link_client.h rpcd/route/link_server.c rpcd/route/link_server.h \
-	rpcd/route/route.c rpcd/route/route.h rpcd/route/route_int.h rpcd/route/dispatch.c rpcd/route/upstream.c
+	rpcd/route/route.c rpcd/route/route.h rpcd/route/route_int.h rpcd/route/dispatch.c rpcd/route/forward.c
 
 # Several operations that make one, over the router's interface alone: the API is tested with it, and without the router.
 noinst_LIBRARIES += rpcd/librpcfailover.a

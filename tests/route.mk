@@ -2,7 +2,7 @@
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_route tests/unit/check_route_servers
 TESTS += tests/unit/check_route tests/unit/check_route_servers
-ROUTE_KIT = tests/unit/route_kit.h rpcd/route/route.c rpcd/route/upstream.c rpcd/route/dispatch.c rpcd/wan/datacenters.c
+ROUTE_KIT = tests/unit/route_kit.h rpcd/route/route.c rpcd/route/forward.c rpcd/route/dispatch.c rpcd/wan/datacenters.c
 tests_unit_check_route_SOURCES = tests/unit/check_route.c $(ROUTE_KIT)
 tests_unit_check_route_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS) -lm
 tests_unit_check_route_servers_SOURCES = tests/unit/check_route_servers.c $(ROUTE_KIT)

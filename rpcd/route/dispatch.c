@@ -1,10 +1,10 @@
 /*
- * Where an upstream goes, and what comes back.  See route_int.h.
+ * Where a forward goes, and what comes back.  See route_int.h.
  *
  *	dispatch_try ─┬─ daemon_client_call   own raftd
  *	          ├─ link_client_call         leader, any server, other datacenter
  *	          ├─ route_provider     on this node: own gossipd, the pools
- *	          └─ upstream_hold        no leader now: the timer or route_wake() tries again
+ *	          └─ forward_hold        no leader now: the timer or route_wake() tries again
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "rpcd/route/route_int.h"
 #include "rpcd/wan/datacenters.h"
 
-#define UPSTREAM_TRIED_MAX 4
+#define FORWARD_TRIED_MAX 4
 #define SERVERS_LOOKED_AT 32
 #define LOOK_AROUND_EVERY MONO_S(10)
 #define REIGN_OVER_S 5.0		/* who leads no more has this long to answer what it was asked as the leader */
@@ -50,15 +50,15 @@ dispatch_reign_note(struct route *r)
  * rest nobody knows.
  */
 static void
-reign_is_over(struct upstream *u)
+reign_is_over(struct forward *u)
 {
 	bool done = link_client_sent(u->link) && !(u->op->traits & OP_REPEATABLE);
 
 	link_client_cancel(u->link);
 	u->link = NULL;
-	u->state = UPSTREAM_NEW;
+	u->state = FORWARD_NEW;
 	if (done) {
-		upstream_doom(u, TV_EUNKNOWN);
+		forward_doom(u, TV_EUNKNOWN);
 		return;
 	}
 	u->route->stats.retried++;
@@ -66,15 +66,15 @@ reign_is_over(struct upstream *u)
 	dispatch_try(u);
 }
 
-/* Of the leaders before this one.  Nothing here calls back: no upstream goes while we walk. */
+/* Of the leaders before this one.  Nothing here calls back: no forward goes while we walk. */
 void
 dispatch_reign_give_up(struct route *r, uint32_t before, bool sent_too)
 {
-	struct upstream *next;
+	struct forward *next;
 
-	for (struct upstream *u = LIST_FIRST(&r->others); u != NULL; u = next) {
+	for (struct forward *u = LIST_FIRST(&r->others); u != NULL; u = next) {
 		next = LIST_NEXT(u, list);
-		if (u->state == UPSTREAM_LINK && u->reign != 0 && u->reign < before &&
+		if (u->state == FORWARD_LINK && u->reign != 0 && u->reign < before &&
 		    (sent_too || !link_client_sent(u->link)))
 			reign_is_over(u);
 	}
@@ -97,83 +97,83 @@ dispatch_reign_cb(struct ev_loop *loop, ev_timer *w, int revents)
 /* -- answers -- */
 
 static void
-upstream_answer(struct upstream *u, struct span body)
+forward_answer(struct forward *u, struct span body)
 {
 	struct op_reply reply;
 
 	if (op_reply_read(body, &reply) != TV_OK) {
-		upstream_fail(u, u->op->traits & OP_REPEATABLE ? TV_EFORMAT : TV_EUNKNOWN);
+		forward_fail(u, u->op->traits & OP_REPEATABLE ? TV_EFORMAT : TV_EUNKNOWN);
 		return;
 	}
 	if ((reply.err == TV_ENOTLEADER || reply.err == TV_ENOLEADER) && u->origin != ROUTE_FINAL) {
-		u->state = UPSTREAM_NEW;
+		u->state = FORWARD_NEW;
 		if (u->op->kind == OP_READ && reply.err == TV_ENOTLEADER && !u->refused) {
 			u->refused = true;
 			dispatch_try(u);
 			return;
 		}
 		u->refused = true;
-		upstream_hold(u, TV_ENOLEADER);
+		forward_hold(u, TV_ENOLEADER);
 		return;
 	}
-	upstream_end(u, &reply);
+	forward_end(u, &reply);
 }
 
 /* The way broke: err tells whether the question may have arrived. */
 static void
-upstream_broken(struct upstream *u, enum tv_err err)
+forward_broken(struct forward *u, enum tv_err err)
 {
-	u->state = UPSTREAM_NEW;
+	u->state = FORWARD_NEW;
 	if (err == TV_EUNREACH || (err == TV_ECLOSED && u->op->traits & OP_REPEATABLE)) {
 		u->route->stats.retried++;
 		if (err == TV_ECLOSED)
-			upstream_hold(u, TV_ENOLEADER);
+			forward_hold(u, TV_ENOLEADER);
 		else
 			dispatch_try(u);
 		return;
 	}
 	if (!(u->op->traits & OP_REPEATABLE))
 		err = TV_EUNKNOWN;
-	upstream_fail(u, err);
+	forward_fail(u, err);
 }
 
 static void
 local_done(void *ctx, enum tv_err err, struct span body)
 {
-	struct upstream *u = ctx;
+	struct forward *u = ctx;
 
 	u->local_id = 0;
 	if (err == TV_OK)
-		upstream_answer(u, body);
+		forward_answer(u, body);
 	else
-		upstream_broken(u, err);
+		forward_broken(u, err);
 }
 
 static void
 link_answered(void *ctx, enum tv_err err, struct span body)
 {
-	struct upstream *u = ctx;
+	struct forward *u = ctx;
 
 	u->link = NULL;
 	if (err == TV_OK)
-		upstream_answer(u, body);
+		forward_answer(u, body);
 	else
-		upstream_broken(u, err);
+		forward_broken(u, err);
 }
 
 static void
 provided(void *ctx, const struct op_reply *reply)
 {
-	struct upstream *u = ctx;
+	struct forward *u = ctx;
 
 	u->started = NULL;
-	upstream_end(u, reply);
+	forward_end(u, reply);
 }
 
 /* -- destinations -- */
 
 static struct mono
-upstream_timeout(const struct upstream *u)
+forward_timeout(const struct forward *u)
 {
 	struct mono t = u->route->conf.answer_timeout;
 
@@ -184,7 +184,7 @@ upstream_timeout(const struct upstream *u)
 
 /* From now on it waits for an answer. */
 static void
-upstream_left(struct upstream *u, enum upstream_state how)
+forward_left(struct forward *u, enum forward_state how)
 {
 	u->state = how;
 	if (u->blocks)
@@ -192,28 +192,28 @@ upstream_left(struct upstream *u, enum upstream_state how)
 }
 
 static void
-go_local(struct upstream *u)
+go_local(struct forward *u)
 {
 	struct route *r = u->route;
 	enum tv_err err = TV_OK;
 
 	u->local_id = daemon_client_call(raftd_client_daemon(r->conf.raft), MSG_OP, span_of(u->body, u->body_len), 
-	    upstream_timeout(u), local_done, u, &err);
+	    forward_timeout(u), local_done, u, &err);
 	if (u->local_id == 0) {
-		upstream_hold(u, err == TV_ELIMIT ? TV_EAGAIN : TV_ENOLEADER);
+		forward_hold(u, err == TV_ELIMIT ? TV_EAGAIN : TV_ENOLEADER);
 		return;
 	}
 	if (!u->blocks)
 		raftd_client_expect(r->conf.raft);
-	upstream_left(u, UPSTREAM_LOCAL);
+	forward_left(u, FORWARD_LOCAL);
 	r->stats.local++;
 }
 
 /* Nearly all need one, and thousands may wait with it.  Without memory it may be tried again. */
 static void
-add_tried(struct upstream *u, const char *ip, uint16_t port)
+add_tried(struct forward *u, const char *ip, uint16_t port)
 {
-	struct tried *t = u->tried_count == UPSTREAM_TRIED_MAX ? NULL :
+	struct tried *t = u->tried_count == FORWARD_TRIED_MAX ? NULL :
 	    realloc(u->tried, (u->tried_count + 1u) * sizeof(*t));
 
 	if (t == NULL)
@@ -226,47 +226,47 @@ add_tried(struct upstream *u, const char *ip, uint16_t port)
 
 /* reign: of the leader whose rpcd this is, 0 when it is not asked as the leader's. */
 static void
-go_link(struct upstream *u, uint16_t type, const char *ip, uint16_t port, uint32_t reign)
+go_link(struct forward *u, uint16_t type, const char *ip, uint16_t port, uint32_t reign)
 {
 	struct route *r = u->route;
 
 	add_tried(u, ip, port);
-	u->link = link_client_call(r->conf.links, ip, port, type, span_of(u->body, u->body_len), upstream_timeout(u),
+	u->link = link_client_call(r->conf.links, ip, port, type, span_of(u->body, u->body_len), forward_timeout(u),
 	    link_answered, u);
 	if (u->link == NULL) {
-		upstream_hold(u, TV_EAGAIN);
+		forward_hold(u, TV_EAGAIN);
 		return;
 	}
 	u->reign = reign;
 	if (!u->blocks)
 		link_client_expect(u->link);
-	upstream_left(u, UPSTREAM_LINK);
+	forward_left(u, FORWARD_LINK);
 	r->stats.forwarded++;
 }
 
 /* It is not tried again: what gossipd may have done once is not to be done twice. */
 static void
-go_provided(struct upstream *u, const struct route_provider *p)
+go_provided(struct forward *u, const struct route_provider *p)
 {
 	struct route *r = u->route;
-	struct op_request q = upstream_question(u);
+	struct op_request q = forward_question(u);
 	enum tv_err err = TV_OK;
 
 	if (p->answer != NULL) {
-		upstream_doom(u, TV_OK);
+		forward_doom(u, TV_OK);
 		return;
 	}
 	u->started = p->start(p->ctx, &q, r->conf.answer_timeout, provided, u, &err);
 	if (u->started == NULL) {
-		upstream_doom(u, err == TV_EUNREACH ? TV_ECLOSED : err);
+		forward_doom(u, err == TV_EUNREACH ? TV_ECLOSED : err);
 		return;
 	}
-	u->state = UPSTREAM_PROVIDED;
+	u->state = FORWARD_PROVIDED;
 	r->stats.local++;
 }
 
 static bool
-was_tried(const struct upstream *u, const char *ip, uint16_t port)
+was_tried(const struct forward *u, const char *ip, uint16_t port)
 {
 	for (unsigned i = 0; i < u->tried_count; i++)
 		if (u->tried[i].port == port && strcmp(u->tried[i].ip, ip) == 0)
@@ -281,7 +281,7 @@ was_tried(const struct upstream *u, const char *ip, uint16_t port)
 static unsigned
 rank_own(void *ctx, const struct members_server *s)
 {
-	const struct upstream *u = ctx;
+	const struct forward *u = ctx;
 
 	return was_tried(u, s->ip, s->rpc_port) ? MEMBERS_SKIP :
 	    link_client_standing(u->route->conf.links, s->ip, s->rpc_port);
@@ -354,12 +354,12 @@ choose(struct route *r, struct span dc, const struct members_server *s, unsigned
  * all were tried it says no once, and starts over with the next call.
  */
 static bool
-pick_server(struct upstream *u, struct span dc, struct members_server *out)
+pick_server(struct forward *u, struct span dc, struct members_server *out)
 {
 	struct route *r = u->route;
 	struct members_server s[SERVERS_LOOKED_AT];
 	bool own = span_eq_nocase(dc, span_str(r->conf.datacenter));
-	unsigned n = u->tried_count == UPSTREAM_TRIED_MAX ? 0 :
+	unsigned n = u->tried_count == FORWARD_TRIED_MAX ? 0 :
 	    members_servers(r->conf.members, dc, &r->rng, own ? rank_own : rank_far, u, s, SERVERS_LOOKED_AT);
 
 	if (n == 0) {
@@ -374,18 +374,18 @@ pick_server(struct upstream *u, struct span dc, struct members_server *out)
 }
 
 static void
-go_any_server(struct upstream *u, uint16_t type)
+go_any_server(struct forward *u, uint16_t type)
 {
 	struct members_server s;
 
 	if (pick_server(u, span_str(u->route->conf.datacenter), &s))
 		go_link(u, type, s.ip, s.rpc_port, 0);
 	else
-		upstream_hold(u, TV_ENOLEADER);
+		forward_hold(u, TV_ENOLEADER);
 }
 
 static void
-go_dc(struct upstream *u, struct span dc)
+go_dc(struct forward *u, struct span dc)
 {
 	struct members_server s;
 
@@ -395,14 +395,14 @@ go_dc(struct upstream *u, struct span dc)
 		return;
 	}
 	if (u->origin == ROUTE_DC || u->origin == ROUTE_FINAL || !members_dc_known(u->route->conf.members, dc)) {
-		upstream_doom(u, TV_EUNREACH);
+		forward_doom(u, TV_EUNREACH);
 		return;
 	}
 	if (!pick_server(u, dc, &s)) {
 		if (u->refused)
-			upstream_hold(u, TV_ENOLEADER);
+			forward_hold(u, TV_ENOLEADER);
 		else
-			upstream_doom(u, TV_EUNREACH);
+			forward_doom(u, TV_EUNREACH);
 		return;
 	}
 	u->route->stats.forwarded_dc++;
@@ -429,7 +429,7 @@ leader_addr(struct route *r, const struct raftd_client_status *st, char ip[46], 
 }
 
 static void
-go_leader(struct upstream *u, const struct raftd_client_status *st)
+go_leader(struct forward *u, const struct raftd_client_status *st)
 {
 	char ip[46];
 	uint16_t port;
@@ -437,10 +437,10 @@ go_leader(struct upstream *u, const struct raftd_client_status *st)
 	if (st->role == RAFT_LEADER) {
 		go_local(u);
 	} else if (st->leader_id[0] == '\0' || !leader_addr(u->route, st, ip, &port)) {
-		upstream_hold(u, TV_ENOLEADER);
+		forward_hold(u, TV_ENOLEADER);
 	} else if (was_tried(u, ip, port)) {
 		u->tried_count = 0;
-		upstream_hold(u, TV_ENOLEADER);	/* it could not serve us now; a new leader may come */
+		forward_hold(u, TV_ENOLEADER);	/* it could not serve us now; a new leader may come */
 	} else {
 		(void)dispatch_reign_note(u->route);
 		go_link(u, MSG_OP_FINAL, ip, port, u->route->reign);
@@ -449,7 +449,7 @@ go_leader(struct upstream *u, const struct raftd_client_status *st)
 
 /* Its first argument names the server that has begun it; nobody else can go on with it. */
 static void
-go_server(struct upstream *u, struct span id)
+go_server(struct forward *u, struct span id)
 {
 	struct route *r = u->route;
 	const struct member *m;
@@ -460,7 +460,7 @@ go_server(struct upstream *u, struct span id)
 		if (raftd_client_status(r->conf.raft)->up)
 			go_local(u);
 		else
-			upstream_doom(u, TV_EUNREACH);
+			forward_doom(u, TV_EUNREACH);
 		return;
 	}
 	m = span_copy(id, name, sizeof(name)) ? members_server_by_id(r->conf.members, name) : NULL;
@@ -468,7 +468,7 @@ go_server(struct upstream *u, struct span id)
 	if (port != 0)
 		member_ip(m, ip);
 	if (port == 0 || was_tried(u, ip, port))
-		upstream_doom(u, TV_EUNREACH);
+		forward_doom(u, TV_EUNREACH);
 	else
 		go_link(u, MSG_OP_FINAL, ip, port, 0);
 }
@@ -484,11 +484,11 @@ named_server(const struct op_request *q)
 }
 
 void
-dispatch_try(struct upstream *u)
+dispatch_try(struct forward *u)
 {
 	struct route *r = u->route;
 	const struct raftd_client_status *st;
-	struct op_request q = upstream_question(u);
+	struct op_request q = forward_question(u);
 	const struct route_provider *p = &r->providers[u->op->kind];
 
 	if (q.dc.len > 0 && !span_eq_nocase(q.dc, span_str(r->conf.datacenter))) {
@@ -507,7 +507,7 @@ dispatch_try(struct upstream *u)
 		if (u->origin == ROUTE_HERE)
 			go_any_server(u, MSG_OP);
 		else
-			upstream_doom(u, TV_ENOTLEADER);
+			forward_doom(u, TV_ENOTLEADER);
 		return;
 	}
 	st = raftd_client_status(r->conf.raft);
@@ -518,11 +518,11 @@ dispatch_try(struct upstream *u)
 		if (u->origin == ROUTE_HERE)
 			go_any_server(u, u->op->kind == OP_READ ? MSG_OP_FINAL : MSG_OP);
 		else
-			upstream_doom(u, TV_ENOTLEADER);
+			forward_doom(u, TV_ENOTLEADER);
 	} else if (u->op->kind != OP_READ && !(q.mode == OP_STALE && u->op->traits & OP_STALE_OK)) {
 		go_leader(u, st);
 	} else if (st->leader_id[0] == '\0' && q.mode != OP_STALE) {
-		upstream_hold(u, TV_ENOLEADER);
+		forward_hold(u, TV_ENOLEADER);
 	} else if (u->refused) {
 		go_leader(u, st);	/* ours cannot serve it now: its disk is full, or its state is on its way */
 	} else {
@@ -531,20 +531,20 @@ dispatch_try(struct upstream *u)
 }
 
 void
-dispatch_recall(struct upstream *u)
+dispatch_recall(struct forward *u)
 {
 	switch (u->state) {
-	case UPSTREAM_LOCAL:
+	case FORWARD_LOCAL:
 		daemon_client_cancel(raftd_client_daemon(u->route->conf.raft), u->local_id);
 		break;
-	case UPSTREAM_LINK:
+	case FORWARD_LINK:
 		link_client_cancel(u->link);
 		break;
-	case UPSTREAM_PROVIDED:
+	case FORWARD_PROVIDED:
 		u->route->providers[u->op->kind].cancel(u->started);
 		break;
 	default:
 		return;
 	}
-	u->state = UPSTREAM_NEW;
+	u->state = FORWARD_NEW;
 }

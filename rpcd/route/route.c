@@ -9,10 +9,10 @@
 #define TRIM_BYTES 8192			/* of a blocking query; smaller ones are kept as they came */
 #define TRIM_ARENA_MAX (64u << 20)	/* while it is read */
 
-static struct upstream *
+static struct forward *
 find_joinable(struct route *r, enum route_origin origin, struct span body, uint64_t hash)
 {
-	struct upstream *u;
+	struct forward *u;
 
 	MAP_FOREACH_HASH(u, &r->joinable, hash, flight.node)
 		if (u->origin == origin && span_eq(span_of(u->body, u->body_len), body))
@@ -21,7 +21,7 @@ find_joinable(struct route *r, enum route_origin origin, struct span body, uint6
 }
 
 static struct route_call *
-call_add(struct upstream *u, route_done *done, void *ctx)
+call_add(struct forward *u, route_done *done, void *ctx)
 {
 	struct route_call *c = u->first.done == NULL ? &u->first : malloc(sizeof(*c));
 
@@ -39,7 +39,7 @@ start(struct route *r, enum route_origin origin, const struct op *op, const stru
     route_done *done, void *ctx, enum tv_err *err)
 {
 	uint64_t hash = q->index > 0 ? keyed_hash(body.p, body.len) : 0;
-	struct upstream *u;
+	struct forward *u;
 	struct route_call *c;
 
 	if (r->stats.under_way >= r->conf.calls_max) {
@@ -57,14 +57,14 @@ start(struct route *r, enum route_origin origin, const struct op *op, const stru
 		*err = TV_ELIMIT;
 		return NULL;
 	}
-	u = upstream_new(r, origin, body, q->index > 0);
+	u = forward_new(r, origin, body, q->index > 0);
 	if (u == NULL)
 		return NULL;
 	if (q->index > 0)
 		join_open(&r->joinable, &u->flight, hash);
 	c = call_add(u, done, ctx);
 	if (c == NULL) {
-		upstream_free(u);
+		forward_free(u);
 		return NULL;
 	}
 	u->op = op;
@@ -138,15 +138,15 @@ route_start(struct route *r, const struct op_request *q, route_done *done, void 
 void
 route_cancel(struct route_call *c)
 {
-	struct upstream *u = JOIN_ENTRY(c->waiter.flight, struct upstream, flight);
+	struct forward *u = JOIN_ENTRY(c->waiter.flight, struct forward, flight);
 	bool was_last = join_leave(&c->waiter) != NULL;
 
-	upstream_call_free(u, c);
+	forward_call_free(u, c);
 	u->route->stats.under_way--;
 	if (!was_last)
 		return;
 	dispatch_recall(u);
-	upstream_free(u);
+	forward_free(u);
 }
 
 uint64_t
@@ -158,8 +158,8 @@ route_reply_number(const struct route *r)
 bool
 route_settled(const struct route *r)
 {
-	const struct upstream_list *lists[] = { &r->held, &r->doomed, &r->others };
-	const struct upstream *u;
+	const struct forward_list *lists[] = { &r->held, &r->doomed, &r->others };
+	const struct forward *u;
 
 	for (unsigned i = 0; i < 3; i++)
 		LIST_FOREACH(u, lists[i], list)
@@ -180,7 +180,7 @@ route_wake(struct route *r)
 	if (dispatch_reign_note(r))
 		dispatch_reign_give_up(r, r->reign, false);
 	if (!LIST_EMPTY(&r->held))
-		upstream_retry_held(r);
+		forward_retry_held(r);
 }
 
 void
@@ -198,8 +198,8 @@ route_new(const struct route_conf *conf)
 		return NULL;
 	r->conf = *conf;
 	rng_seed(&r->rng, conf->seed);
-	ev_init(&r->doom_timer, upstream_doom_cb);
-	ev_init(&r->hold_timer, upstream_hold_cb);
+	ev_init(&r->doom_timer, forward_doom_cb);
+	ev_init(&r->hold_timer, forward_hold_cb);
 	ev_init(&r->reign_timer, dispatch_reign_cb);
 	r->hold_timer.repeat = HOLD_TICK_S;
 	r->doom_timer.data = r->hold_timer.data = r->reign_timer.data = r;
@@ -209,7 +209,7 @@ route_new(const struct route_conf *conf)
 void
 route_free(struct route *r)
 {
-	struct upstream *u;
+	struct forward *u;
 
 	if (r == NULL)
 		return;
@@ -218,7 +218,7 @@ route_free(struct route *r)
 	while ((u = LIST_FIRST(&r->held)) != NULL || (u = LIST_FIRST(&r->doomed)) != NULL ||
 	    (u = LIST_FIRST(&r->others)) != NULL) {
 		dispatch_recall(u);
-		upstream_fail(u, TV_ECLOSED);
+		forward_fail(u, TV_ECLOSED);
 	}
 	ev_timer_stop(r->conf.loop, &r->doom_timer);
 	while ((u = LIST_FIRST(&r->spares)) != NULL) {

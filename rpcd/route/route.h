@@ -88,7 +88,7 @@ struct route_call *route_start(struct route *r, const struct op_request *q, rout
  */
 struct route_call *route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
     enum tv_err *err);
-/* The client went away: frees the call and the watch upstream; done will not be called. */
+/* The client went away: frees the call and the watch at the server; done will not be called. */
 void route_cancel(struct route_call *c);
 /*
  * While a call's done runs: a number that the calls with this very reply share, so that it need be rendered only once.

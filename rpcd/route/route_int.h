@@ -1,13 +1,13 @@
 /*
  * What the files of the router share; for nobody else.
  *
- * A call is what a client waits for; an upstream is what goes upstream.  Most upstreams carry one call.  Blocking
- * queries with identical bodies share an upstream: ten thousand clients waiting on one key are one watch upstream.
+ * A call is what a client waits for; a forward is what goes to a server.  Most forwards carry one call.  Blocking
+ * queries with identical bodies share a forward: ten thousand clients waiting on one key are one watch there.
  * A joined call may be answered earlier than its own wait asks for, which blocking queries allow.
  *
  *	route.c    calls: begun, joined, cancelled; the router itself
- *	dispatch.c     where an upstream goes, and what comes back
- *	upstream.c   how an upstream is held, and how it ends
+ *	dispatch.c     where a forward goes, and what comes back
+ *	forward.c    how a forward is held, and how it ends
  */
 #ifndef TV_RPCD_ROUTE_ROUTE_INT_H
 #define TV_RPCD_ROUTE_ROUTE_INT_H
@@ -17,12 +17,12 @@
 
 #define PREFERRED_SLOTS 64
 
-enum upstream_state {
-	UPSTREAM_NEW, UPSTREAM_LOCAL, UPSTREAM_LINK, UPSTREAM_PROVIDED, UPSTREAM_HELD, UPSTREAM_DOOMED, UPSTREAM_ENDING
+enum forward_state {
+	FORWARD_NEW, FORWARD_LOCAL, FORWARD_LINK, FORWARD_PROVIDED, FORWARD_HELD, FORWARD_DOOMED, FORWARD_ENDING
 };
 
 struct route_call {
-	struct join_waiter waiter;		/* of its upstream */
+	struct join_waiter waiter;		/* of its forward */
 	route_done *done;
 	void *ctx;
 };
@@ -32,34 +32,34 @@ struct tried {
 	uint16_t port;
 };
 
-struct upstream {
+struct forward {
 	struct route *route;
-	LIST_ENTRY(upstream) list;		/* one of the router's, by its state */
+	LIST_ENTRY(forward) list;		/* one of the router's, by its state */
 	struct join_flight flight;		/* open: a blocking query, by its body; its calls wait */
-	struct route_call first;		/* most upstreams have one only; done NULL: not in use */
-	enum upstream_state state : 8;
+	struct route_call first;		/* most forwards have one only; done NULL: not in use */
+	enum forward_state state : 8;
 	enum route_origin origin : 8;
-	enum tv_err doom : 16;			/* UPSTREAM_DOOMED */
+	enum tv_err doom : 16;			/* FORWARD_DOOMED */
 	bool blocks;				/* a blocking query; what else it asks is read from the body */
-	bool reusable;				/* has room for UPSTREAM_SHORT bytes */
+	bool reusable;				/* has room for FORWARD_SHORT bytes */
 	bool refused;				/* somebody answered, but could not serve it */
 	uint8_t tried_count;
 	union {
-		uint64_t local_id;		/* UPSTREAM_LOCAL */
-		struct link_call *link;		/* UPSTREAM_LINK */
-		void *started;			/* UPSTREAM_PROVIDED */
+		uint64_t local_id;		/* FORWARD_LOCAL */
+		struct link_call *link;		/* FORWARD_LINK */
+		void *started;			/* FORWARD_PROVIDED */
 	};
 	const struct op *op;
 	uint64_t wait_ms;			/* of the question */
 	struct mono hold_until;			/* 0: a blocking query that was not held yet */
-	struct mono left_at;			/* a blocking query went upstream; 0: not since it was held */
-	uint32_t reign;				/* UPSTREAM_LINK: of the leader that was asked; 0: not as the leader */
+	struct mono left_at;			/* a blocking query was sent; 0: not since it was held */
+	uint32_t reign;				/* FORWARD_LINK: of the leader that was asked; 0: not as the leader */
 	uint32_t body_len;
-	struct tried *tried;			/* tried_count, UPSTREAM_TRIED_MAX at most; owned */
+	struct tried *tried;			/* tried_count, FORWARD_TRIED_MAX at most; owned */
 	uint8_t body[];
 };
 
-LIST_HEAD(upstream_list, upstream);
+LIST_HEAD(forward_list, forward);
 
 struct route {
 	struct route_conf conf;
@@ -67,52 +67,52 @@ struct route {
 	struct rng rng;
 	struct tried preferred[PREFERRED_SLOTS];	/* linked servers that were chosen last, by datacenter */
 	/* Those that wait for a leader or a server; that end in a moment; all others; memory that is used again. */
-	struct upstream_list held, doomed, others, spares;
+	struct forward_list held, doomed, others, spares;
 	unsigned spare_count;
-	struct map joinable;			/* upstreams that are open */
+	struct map joinable;			/* forwards that are open */
 	ev_timer hold_timer, doom_timer;
 	char leader[37];			/* node id of the newest one that our raftd told of */
 	uint32_t reign, over;			/* how many; those before `over` have had their time when it fires */
 	ev_timer reign_timer;
 	struct mono look_around_at;		/* for servers of other datacenters that are not known; not before */
-	uint64_t shared, reply_number;		/* replies shared by calls; that of the upstream which ends */
+	uint64_t shared, reply_number;		/* replies shared by calls; that of the forward which ends */
 	struct route_stats stats;
 };
 
-/* -- upstream.c -- */
-/* Spans into its body, which could be read when it began.  Thousands of upstreams wait: they do not all keep this. */
-struct op_request upstream_question(const struct upstream *u);
+/* -- forward.c  -- */
+/* Spans into its body, which could be read when it began.  Thousands of forwards wait: they do not all keep this. */
+struct op_request forward_question(const struct forward *u);
 /*
- * Of this body, without a call yet, among the router's upstreams.  waits: it is a blocking query.  Ended by
- * upstream_end() and its kin, or freed by upstream_free().  NULL: no memory.
+ * Of this body, without a call yet, among the router's forwards.  waits: it is a blocking query.  Ended by
+ * forward_end() and its kin, or freed by forward_free().  NULL: no memory.
  */
-struct upstream *upstream_new(struct route *r, enum route_origin origin, struct span body, bool waits);
+struct forward *forward_new(struct route *r, enum route_origin origin, struct span body, bool waits);
 /* Out of all lists; its calls are not told. */
-void upstream_free(struct upstream *u);
+void forward_free(struct forward *u);
 /* This call of u alone, which waits no more. */
-void upstream_call_free(struct upstream *u, struct route_call *c);
-/* Answers every call and frees the upstream. */
-void upstream_end(struct upstream *u, const struct op_reply *reply);
+void forward_call_free(struct forward *u, struct route_call *c);
+/* Answers every call and frees the forward. */
+void forward_end(struct forward *u, const struct op_reply *reply);
 /* The same, with the sentence for this error. */
-void upstream_fail(struct upstream *u, enum tv_err err);
+void forward_fail(struct forward *u, enum tv_err err);
 /*
  * Ends from the loop: done must not be called before route_start() returned.  err TV_OK: with what the provider of its
  * kind answers.
  */
-void upstream_doom(struct upstream *u, enum tv_err err);
+void forward_doom(struct forward *u, enum tv_err err);
 /* Nothing was done yet: wait for a leader or a server, within hold_timeout; then it fails with `why`. */
-void upstream_hold(struct upstream *u, enum tv_err why);
+void forward_hold(struct forward *u, enum tv_err why);
 /* All that are held are tried again, now. */
-void upstream_retry_held(struct route *r);
+void forward_retry_held(struct route *r);
 /* Of doom_timer and hold_timer. */
-void upstream_doom_cb(struct ev_loop *loop, ev_timer *w, int revents);
-void upstream_hold_cb(struct ev_loop *loop, ev_timer *w, int revents);
+void forward_doom_cb(struct ev_loop *loop, ev_timer *w, int revents);
+void forward_hold_cb(struct ev_loop *loop, ev_timer *w, int revents);
 
 /* -- dispatch.c -- */
-/* Sends the request where it belongs now.  Ends, holds or leaves the upstream under way. */
-void dispatch_try(struct upstream *u);
-/* Takes back what is under way upstream, if anything is: nobody will say anything about it any more. */
-void dispatch_recall(struct upstream *u);
+/* Sends the request where it belongs now.  Ends, holds or leaves the forward under way. */
+void dispatch_try(struct forward *u);
+/* Takes back what is under way, if anything is: nobody will say anything about it any more. */
+void dispatch_recall(struct forward *u);
 /* Is there another leader than at the last look? */
 bool dispatch_reign_note(struct route *r);
 /*

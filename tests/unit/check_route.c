@@ -14,7 +14,7 @@ START_TEST(read_stays_here)
 END_TEST
 
 /* Many at once, ended in another order, again and again, short and long ones: each is asked and answered as its own. */
-START_TEST(upstreams_are_used_again)
+START_TEST(forwards_are_used_again)
 {
 	enum { COUNT = 90 };
 	static const char filler[400] = { [0 ... 398] = 'x' };
@@ -298,7 +298,7 @@ START_TEST(client_leaves_a_server_that_refuses)
 }
 END_TEST
 
-START_TEST(identical_blocking_queries_share_an_upstream)
+START_TEST(identical_blocking_queries_share_a_forward)
 {
 	struct route_call *calls[50];
 	struct route_stats st;
@@ -319,7 +319,7 @@ START_TEST(identical_blocking_queries_share_an_upstream)
 }
 END_TEST
 
-START_TEST(calls_of_an_upstream_see_one_number)
+START_TEST(calls_of_a_forward_see_one_number)
 {
 	uint64_t first;
 
@@ -347,7 +347,7 @@ START_TEST(calls_of_an_upstream_see_one_number)
 }
 END_TEST
 
-START_TEST(cancel_frees_the_watch_upstream)
+START_TEST(cancel_frees_the_watch)
 {
 	struct route_call *c;
 
@@ -455,7 +455,7 @@ main(void)
 
 	tcase_set_timeout(t, 60);	/* a leader that was has seconds to answer */
 	tcase_add_test(t, read_stays_here);
-	tcase_add_test(t, upstreams_are_used_again);
+	tcase_add_test(t, forwards_are_used_again);
 	tcase_add_test(t, write_goes_to_the_leader);
 	tcase_add_test(t, not_leader_is_held_and_tried_again);
 	tcase_add_test(t, no_leader_fails_after_the_hold);
@@ -467,9 +467,9 @@ main(void)
 	tcase_add_test(t, blocking_query_is_held_each_time);
 	tcase_add_test(t, write_that_was_not_sent_is_tried_elsewhere);
 	tcase_add_test(t, client_leaves_a_server_that_refuses);
-	tcase_add_test(t, identical_blocking_queries_share_an_upstream);
-	tcase_add_test(t, calls_of_an_upstream_see_one_number);
-	tcase_add_test(t, cancel_frees_the_watch_upstream);
+	tcase_add_test(t, identical_blocking_queries_share_a_forward);
+	tcase_add_test(t, calls_of_a_forward_see_one_number);
+	tcase_add_test(t, cancel_frees_the_watch);
 	tcase_add_test(t, own_raftd_away);
 	tcase_add_test(t, too_many_requests_are_refused);
 	tcase_add_test(t, begun_work_goes_to_its_server);

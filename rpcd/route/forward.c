@@ -1,4 +1,4 @@
-/* The life of an upstream: its memory and lists, how it is held, and how it ends.  See route_int.h. */
+/* The life of a forward: its memory and lists, how it is held, and how it ends.  See route_int.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,12 +6,12 @@
 #include "common/net/source.h"
 #include "rpcd/route/route_int.h"
 
-#define UPSTREAM_SHORT 128		/* bytes of a question whose upstream may be used again */
+#define FORWARD_SHORT 128		/* bytes of a question whose forward may be used again */
 #define SPARES_MAX 256			/* of them, kept */
 #define PROVIDED_BYTES_MAX (8u << 20)	/* of an answer that is made here */
 
 struct op_request
-upstream_question(const struct upstream *u)
+forward_question(const struct forward *u)
 {
 	struct op_request q = { .op = 0 };
 
@@ -20,7 +20,7 @@ upstream_question(const struct upstream *u)
 }
 
 static void
-move_to(struct upstream_list *to, struct upstream *u, enum upstream_state state)
+move_to(struct forward_list *to, struct forward *u, enum forward_state state)
 {
 	LIST_REMOVE(u, list);
 	LIST_INSERT_HEAD(to, u, list);
@@ -33,28 +33,28 @@ move_to(struct upstream_list *to, struct upstream *u, enum upstream_state state)
  * A short one is used again: malloc would join and split its memory each time.  Those that wait take no more than they
  * need.
  */
-static struct upstream *
-upstream_alloc(struct route *r, size_t body_len, bool waits)
+static struct forward *
+forward_alloc(struct route *r, size_t body_len, bool waits)
 {
-	bool reusable = !waits && body_len <= UPSTREAM_SHORT;
-	struct upstream *u = reusable ? LIST_FIRST(&r->spares) : NULL;
+	bool reusable = !waits && body_len <= FORWARD_SHORT;
+	struct forward *u = reusable ? LIST_FIRST(&r->spares) : NULL;
 
 	if (u != NULL) {
 		LIST_REMOVE(u, list);
 		r->spare_count--;
 		memset(u, 0, sizeof(*u));
 	} else {
-		u = calloc(1, sizeof(*u) + (reusable ? UPSTREAM_SHORT : body_len));
+		u = calloc(1, sizeof(*u) + (reusable ? FORWARD_SHORT : body_len));
 	}
 	if (u != NULL)
 		u->reusable = reusable;
 	return u;
 }
 
-struct upstream *
-upstream_new(struct route *r, enum route_origin origin, struct span body, bool waits)
+struct forward *
+forward_new(struct route *r, enum route_origin origin, struct span body, bool waits)
 {
-	struct upstream *u = upstream_alloc(r, body.len, waits);
+	struct forward *u = forward_alloc(r, body.len, waits);
 
 	if (u == NULL)
 		return NULL;
@@ -69,7 +69,7 @@ upstream_new(struct route *r, enum route_origin origin, struct span body, bool w
 }
 
 void
-upstream_free(struct upstream *u)
+forward_free(struct forward *u)
 {
 	struct route *r = u->route;
 
@@ -89,7 +89,7 @@ upstream_free(struct upstream *u)
 /* -- endings -- */
 
 void
-upstream_call_free(struct upstream *u, struct route_call *c)
+forward_call_free(struct forward *u, struct route_call *c)
 {
 	if (c == &u->first)
 		c->done = NULL;
@@ -98,14 +98,14 @@ upstream_call_free(struct upstream *u, struct route_call *c)
 }
 
 void
-upstream_end(struct upstream *u, const struct op_reply *reply)
+forward_end(struct forward *u, const struct op_reply *reply)
 {
 	struct route *r = u->route;
 	struct route_call *c;
 
 	/* A new call that a callback starts must not join what has ended, nor may a cancelled one free it. */
 	join_end(&r->joinable, &u->flight);
-	move_to(&r->others, u, UPSTREAM_ENDING);
+	move_to(&r->others, u, FORWARD_ENDING);
 	if (reply->err == TV_EUNKNOWN)
 		r->stats.unknown++;
 	else if (reply->err != TV_OK)
@@ -116,14 +116,14 @@ upstream_end(struct upstream *u, const struct op_reply *reply)
 	while ((c = JOIN_ENTRY(join_next(&u->flight), struct route_call, waiter)) != NULL) {
 		r->stats.under_way--;
 		c->done(c->ctx, reply);
-		upstream_call_free(u, c);
+		forward_call_free(u, c);
 	}
 	r->reply_number = 0;
-	upstream_free(u);
+	forward_free(u);
 }
 
 static const char *
-failure_text(const struct upstream *u, enum tv_err err)
+failure_text(const struct forward *u, enum tv_err err)
 {
 	const struct route_provider *p = u->op == NULL ? &(struct route_provider){ .ctx = NULL } :
 	    &u->route->providers[u->op->kind];
@@ -133,7 +133,7 @@ failure_text(const struct upstream *u, enum tv_err err)
 	case TV_ENOTLEADER:
 		return "No cluster leader";
 	case TV_EUNREACH:
-		return u->op != NULL && u->op->kind == OP_SERVER && upstream_question(u).dc.len == 0 ?
+		return u->op != NULL && u->op->kind == OP_SERVER && forward_question(u).dc.len == 0 ?
 		    "the server responsible cannot be reached" : "No path to datacenter";
 	case TV_EUNKNOWN:
 		return p->lost != NULL ? p->lost :
@@ -150,19 +150,19 @@ failure_text(const struct upstream *u, enum tv_err err)
 }
 
 void
-upstream_fail(struct upstream *u, enum tv_err err)
+forward_fail(struct forward *u, enum tv_err err)
 {
 	struct op_reply reply = { .err = err, .text = span_str(failure_text(u, err)), .index = 1 };
 
-	upstream_end(u, &reply);
+	forward_end(u, &reply);
 }
 
 void
-upstream_doom(struct upstream *u, enum tv_err err)
+forward_doom(struct forward *u, enum tv_err err)
 {
 	struct route *r = u->route;
 
-	move_to(&r->doomed, u, UPSTREAM_DOOMED);
+	move_to(&r->doomed, u, FORWARD_DOOMED);
 	u->doom = err;
 	if (!ev_is_active(&r->doom_timer)) {
 		ev_timer_set(&r->doom_timer, 0., 0.);
@@ -171,10 +171,10 @@ upstream_doom(struct upstream *u, enum tv_err err)
 }
 
 static void
-upstream_answer_here(struct upstream *u)
+forward_answer_here(struct forward *u)
 {
 	const struct route_provider *p = &u->route->providers[u->op->kind];
-	struct op_request q = upstream_question(u);
+	struct op_request q = forward_question(u);
 	struct op_reply reply = { .index = 1, .known_leader = true };
 	struct buf b = BUF_INIT(PROVIDED_BYTES_MAX);
 
@@ -182,43 +182,43 @@ upstream_answer_here(struct upstream *u)
 	if (reply.err == TV_OK && b.failed)
 		reply.err = TV_ENOMEM;
 	reply.value = reply.err == TV_OK ? buf_span(&b) : SPAN_NONE;
-	upstream_end(u, &reply);
+	forward_end(u, &reply);
 	buf_done(&b);
 }
 
 void
-upstream_doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
+forward_doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct route *r = w->data;
-	struct upstream *u;
+	struct forward *u;
 
 	(void)loop;
 	(void)revents;
 	while ((u = LIST_FIRST(&r->doomed)) != NULL) {
 		if (u->doom == TV_OK)
-			upstream_answer_here(u);
+			forward_answer_here(u);
 		else
-			upstream_fail(u, u->doom);
+			forward_fail(u, u->doom);
 	}
 }
 
 /* -- waiting -- */
 
-/* A blocking query that waited upstream for longer than it may be held: what ended that is a trouble of its own. */
+/* A blocking query that waited at a server for longer than it may be held: what ended that is a trouble of its own. */
 static bool
-waited_well(const struct upstream *u, struct mono now)
+waited_well(const struct forward *u, struct mono now)
 {
 	return u->left_at.ns != 0 && !mono_before(now, mono_add(u->left_at, u->route->conf.hold_timeout));
 }
 
 void
-upstream_hold(struct upstream *u, enum tv_err why)
+forward_hold(struct forward *u, enum tv_err why)
 {
 	struct route *r = u->route;
 	struct mono now = clock_mono();
 
 	if (u->origin == ROUTE_FINAL) {
-		upstream_doom(u, why);
+		forward_doom(u, why);
 		return;
 	}
 	r->stats.held++;
@@ -228,24 +228,24 @@ upstream_hold(struct upstream *u, enum tv_err why)
 	if (u->hold_until.ns == 0) {
 		u->hold_until = mono_add(now, r->conf.hold_timeout);
 	} else if (!mono_before(now, u->hold_until)) {
-		upstream_doom(u, why);
+		forward_doom(u, why);
 		return;
 	}
-	move_to(&r->held, u, UPSTREAM_HELD);
+	move_to(&r->held, u, FORWARD_HELD);
 	if (!ev_is_active(&r->hold_timer))
 		ev_timer_again(r->conf.loop, &r->hold_timer);
 }
 
 void
-upstream_retry_held(struct route *r)
+forward_retry_held(struct route *r)
 {
-	struct upstream_list again = LIST_HEAD_INITIALIZER(again);
-	struct upstream *u;
+	struct forward_list again = LIST_HEAD_INITIALIZER(again);
+	struct forward *u;
 
 	while ((u = LIST_FIRST(&r->held)) != NULL)
-		move_to(&again, u, UPSTREAM_NEW);
+		move_to(&again, u, FORWARD_NEW);
 	while ((u = LIST_FIRST(&again)) != NULL) {	/* some are held again: one pass is enough */
-		move_to(&r->others, u, UPSTREAM_NEW);
+		move_to(&r->others, u, FORWARD_NEW);
 		r->stats.retried++;
 		dispatch_try(u);
 	}
@@ -254,9 +254,9 @@ upstream_retry_held(struct route *r)
 }
 
 void
-upstream_hold_cb(struct ev_loop *loop, ev_timer *w, int revents)
+forward_hold_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	(void)loop;
 	(void)revents;
-	upstream_retry_held(w->data);
+	forward_retry_held(w->data);
 }
