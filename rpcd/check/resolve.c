@@ -8,13 +8,14 @@
 
 #include "common/base/addr.h"
 #include "common/base/clock.h"
+#include "common/base/fnv.h"
 #include "common/base/join.h"
 #include "common/base/rd.h"
 #include "common/proc/jobs.h"
 #include "common/proc/sandbox.h"
 #include "rpcd/check/resolve.h"
 
-#define CHAINS 256
+#define CHAINS 256			/* in place of a map: each look at a chain forgets what is old in it */
 #define HOST_BYTES_MAX 256
 
 /*
@@ -258,16 +259,6 @@ pump(struct resolver *r)
 	}
 }
 
-static unsigned
-hash(const char *host)
-{
-	unsigned h = 5381;
-
-	for (; *host != '\0'; host++)
-		h = h * 33 + (unsigned char)*host;
-	return h;
-}
-
 static bool
 forgettable(const struct host *h, struct mono now)
 {
@@ -279,7 +270,7 @@ forgettable(const struct host *h, struct mono now)
 static struct host *
 host_of(struct resolver *r, const char *name)
 {
-	struct host **at = &r->chains[hash(name) % CHAINS], *h;
+	struct host **at = &r->chains[fnv1a(FNV1A_START, span_str(name)) % CHAINS], *h;
 	struct mono now = clock_mono();
 
 	while ((h = *at) != NULL && strcmp(h->name, name) != 0) {

@@ -88,7 +88,11 @@ node_vsn(const struct node *n)
 struct table {
 	struct intern *store;		/* of identities; its key hashes the names */
 	bool own_store;
-	struct node **slots;		/* hash table, probed in line; slot_count is a power of 2 */
+	/*
+	 * A hash table probed in line; slot_count is a power of 2.  Not the common map: the hash is in the shared part
+	 * of a record, and a node of the map would make each of a hundred million records larger.  twins.h likewise.
+	 */
+	struct node **slots;
 	struct node **all;		/* first those that SWIM knows, in probe order; then the others */
 	uint32_t slot_count, all_count, all_cap, order_count, count_max;
 };

@@ -1,4 +1,7 @@
-/* See reconcile.h.  Members are found by name, without case, and by id, in two chained hash tables. */
+/*
+ * See reconcile.h.  Members are found by name, without case, and by id, in two chained hash tables.  Both are made in
+ * their size for one pass, so they have links of 4 bytes, where the common map has nodes of 16.
+ */
 #include <stdlib.h>
 
 #include "common/base/fnv.h"
