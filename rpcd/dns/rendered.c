@@ -20,7 +20,8 @@ struct variant {
 struct rendered {
 	struct rendered_set *set;
 	struct rendered *next;			/* in the chain */
-	struct rendered *set_prev, *set_next, *older, *newer;
+	LIST_ENTRY(rendered) of_set;
+	TAILQ_ENTRY(rendered) use;
 	uint64_t hash;
 	size_t bytes;				/* with all that hangs on it */
 	uint32_t second;			/* in which an answer with an SOA is good: its serial is the time */
@@ -43,6 +44,7 @@ bool
 rendered_open(struct rendered_table *t, size_t bytes_max, uint64_t (*hash)(const void *, size_t))
 {
 	*t = (struct rendered_table){ .hash = hash, .bytes_max = bytes_max, .chains_mask = CHAINS - 1 };
+	TAILQ_INIT(&t->uses);
 	t->chains = calloc(CHAINS, sizeof(*t->chains));
 	return t->chains != NULL;
 }
@@ -146,22 +148,6 @@ find(const struct rendered_table *t, const struct rendered_question *q)
 }
 
 static void
-age_leave(struct rendered_table *t, struct rendered *r)
-{
-	*(r->older == NULL ? &t->oldest : &r->older->newer) = r->newer;
-	*(r->newer == NULL ? &t->newest : &r->newer->older) = r->older;
-}
-
-static void
-age_enter(struct rendered_table *t, struct rendered *r)
-{
-	r->older = t->newest;
-	r->newer = NULL;
-	*(t->newest == NULL ? &t->oldest : &t->newest->newer) = r;
-	t->newest = r;
-}
-
-static void
 discard(struct rendered_table *t, struct rendered *r)
 {
 	struct rendered **p = chain_of(t, r->hash);
@@ -169,10 +155,8 @@ discard(struct rendered_table *t, struct rendered *r)
 	while (*p != r)
 		p = &(*p)->next;
 	*p = r->next;
-	*(r->set_prev == NULL ? &r->set->first : &r->set_prev->set_next) = r->set_next;
-	if (r->set_next != NULL)
-		r->set_next->set_prev = r->set_prev;
-	age_leave(t, r);
+	LIST_REMOVE(r, of_set);
+	TAILQ_REMOVE(&t->uses, r, use);
 	t->bytes -= r->bytes;
 	t->count--;
 	for (unsigned i = 0; i < r->variant_count; i++)
@@ -185,22 +169,24 @@ discard(struct rendered_table *t, struct rendered *r)
 void
 rendered_drop(struct rendered_table *t, struct rendered_set *set)
 {
-	while (set->first != NULL)
-		discard(t, set->first);
+	while (!LIST_EMPTY(&set->list))
+		discard(t, LIST_FIRST(&set->list));
 }
 
 void
 rendered_drop_all(struct rendered_table *t)
 {
-	while (t->oldest != NULL)
-		discard(t, t->oldest);
+	while (!TAILQ_EMPTY(&t->uses))
+		discard(t, TAILQ_FIRST(&t->uses));
 }
 
 static void
 make_room(struct rendered_table *t, const struct rendered *but)
 {
-	while (t->bytes > t->bytes_max && t->oldest != NULL && t->oldest != but)
-		discard(t, t->oldest);
+	struct rendered *r;
+
+	while (t->bytes > t->bytes_max && (r = TAILQ_FIRST(&t->uses)) != NULL && r != but)
+		discard(t, r);
 }
 
 /* -- from a question to its answer -- */
@@ -292,9 +278,9 @@ rendered_write(struct rendered_table *t, const struct rendered_question *q, stru
 		write_addresses(r, q, rng, out);
 	else if (!write_variant(r, q, out))
 		return NULL;
-	if (t->newest != r) {
-		age_leave(t, r);
-		age_enter(t, r);
+	if (TAILQ_NEXT(r, use) != NULL) {
+		TAILQ_REMOVE(&t->uses, r, use);
+		TAILQ_INSERT_TAIL(&t->uses, r, use);
 	}
 	return r->set;
 }
@@ -445,11 +431,8 @@ enter(struct rendered_table *t, struct rendered *r, struct rendered_set *set)
 	r->next = *chain;
 	*chain = r;
 	r->set = set;
-	r->set_next = set->first;
-	if (set->first != NULL)
-		set->first->set_prev = r;
-	set->first = r;
-	age_enter(t, r);
+	LIST_INSERT_HEAD(&set->list, r, of_set);
+	TAILQ_INSERT_TAIL(&t->uses, r, use);
 	t->bytes += r->bytes;
 	t->count++;
 }

@@ -1,13 +1,16 @@
 /*
  * Answers as bytes, kept until what they were made of changes.  The same question again costs a search and a copy: its
  * id, flags and letters are put in, and addresses in a new random order.  Pure, and bounded in bytes: the answer that
- * was not wanted for the longest time makes room.
+ * was not wanted for the longest time makes room.  A table of its own, with more chains than entries from the start:
+ * with the common map the same question costs 5 % more.
  *
  * Kept are answers to plain questions: opcode 0, no client subnet, a name without pointers.  One that has names of its
  * own is kept for the question in lower case alone, since compression tells letters apart.
  */
 #ifndef TV_RPCD_DNS_RENDERED_H
 #define TV_RPCD_DNS_RENDERED_H
+
+#include <sys/queue.h>
 
 #include "common/base/rng.h"
 #include "rpcd/dns/answer.h"
@@ -33,7 +36,7 @@ rendered_name(const struct rendered_question *q)
 struct rendered;
 /* The answers that were made of one fact; it begins zeroed, and is emptied before it goes. */
 struct rendered_set {
-	struct rendered *first;
+	LIST_HEAD(, rendered) list;
 };
 
 struct rendered_table {
@@ -41,7 +44,7 @@ struct rendered_table {
 	size_t bytes, bytes_max;
 	unsigned count, chains_mask;
 	struct rendered **chains;
-	struct rendered *oldest, *newest;	/* by use */
+	TAILQ_HEAD(, rendered) uses;	/* the last one was used last */
 };
 
 /* False: no memory. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -43,7 +44,7 @@ struct tcp_conn {
 	bool given_up;			/* it is closed by the loop */
 	bool waited;			/* for room, at some time */
 	size_t in_bytes;		/* counted among those of all */
-	struct tcp_conn *older, *newer;	/* by the last whole question, or answer that went */
+	TAILQ_ENTRY(tcp_conn) age;	/* by the last whole question, or answer that went */
 };
 
 struct tcp_listener {
@@ -52,6 +53,7 @@ struct tcp_listener {
 };
 
 struct tcp {
+	/* Fixed slots, in place of a map: to count a source takes no memory, so a flood of them cannot want any. */
 	struct source { uint64_t source; unsigned conns; } sources[SLOTS];
 	unsigned used;
 	struct server *server;
@@ -61,7 +63,7 @@ struct tcp {
 	ev_prepare turn_end;
 	double slow_s;			/* that turns of the loop took: not held against clients */
 	size_t in_bytes;
-	struct tcp_conn *oldest, *newest;
+	TAILQ_HEAD(, tcp_conn) age;	/* the oldest first */
 };
 
 /* -- sources -- */
@@ -108,22 +110,6 @@ source_release(struct server *s, uint64_t source)
 }
 
 /* -- connections -- */
-
-static void
-age_leave(struct tcp *t, struct tcp_conn *c)
-{
-	*(c->older == NULL ? &t->oldest : &c->older->newer) = c->newer;
-	*(c->newer == NULL ? &t->newest : &c->newer->older) = c->older;
-}
-
-static void
-age_enter(struct tcp *t, struct tcp_conn *c)
-{
-	c->older = t->newest;
-	c->newer = NULL;
-	*(t->newest == NULL ? &t->oldest : &t->newest->newer) = c;
-	t->newest = c;
-}
 
 static struct tcp_conn *
 conn_of(struct room_user *u)
@@ -203,7 +189,7 @@ conn_close(struct tcp_conn *c)
 {
 	struct server *s = c->server;
 
-	age_leave(s->tcp, c);
+	TAILQ_REMOVE(&s->tcp->age, c, age);
 	give_back(c);
 	if (c->under_way > 0)
 		asks_drop_conn(s, c);
@@ -234,7 +220,7 @@ count_bytes(struct tcp_conn *c)
 	room_hold(&t->room, &c->room, c->bytes.queue.cap, room_now(t));
 	t->in_bytes += c->in.cap - c->in_bytes;
 	c->in_bytes = c->in.cap;
-	for (struct tcp_conn *k = t->oldest; k != NULL && t->in_bytes > IN_BYTES_MAX; k = k->newer)
+	for (struct tcp_conn *k = TAILQ_FIRST(&t->age); k != NULL && t->in_bytes > IN_BYTES_MAX; k = TAILQ_NEXT(k, age))
 		if (k != c && k->in_bytes > 0 && !waits_for_us(k))
 			close_soon(k);
 	for (struct room_user *u = t->room.oldest, *next; u != NULL &&
@@ -249,10 +235,10 @@ count_bytes(struct tcp_conn *c)
 static bool
 evict(struct server *s)
 {
-	struct tcp_conn *c = s->tcp->oldest;
+	struct tcp_conn *c = TAILQ_FIRST(&s->tcp->age);
 
 	for (unsigned i = 0; c != NULL && waits_for_us(c) && i < EVICT_LOOKS; i++)
-		c = c->newer;
+		c = TAILQ_NEXT(c, age);
 	if (c == NULL || waits_for_us(c))
 		return false;
 	s->stats.conns_evicted++;
@@ -263,8 +249,8 @@ evict(struct server *s)
 static void
 wait_for(struct tcp_conn *c, double seconds)
 {
-	age_leave(c->server->tcp, c);
-	age_enter(c->server->tcp, c);
+	TAILQ_REMOVE(&c->server->tcp->age, c, age);
+	TAILQ_INSERT_TAIL(&c->server->tcp->age, c, age);
 	stream_deadline(&c->bytes, seconds);
 }
 
@@ -526,7 +512,7 @@ on_accept(void *ctx, int fd)
 	*c = (struct tcp_conn){ .server = s, .listener = l, .source = source, .from = from,
 	    .in = BUF_INIT((UNDER_WAY_MAX + 1) * (2 + QUESTION_BYTES_MAX) + READ_BYTES) };
 	s->stats.conns++;
-	age_enter(s->tcp, c);
+	TAILQ_INSERT_TAIL(&s->tcp->age, c, age);
 	stream_open(&c->bytes, s->loop, fd, on_ready, OUT_BYTES_PAUSE + UNDER_WAY_MAX * (DNS_MESSAGE_BYTES_MAX + 2u));
 	stream_set_priority(&c->bytes, EV_MINPRI);
 	stream_watch(&c->bytes, STREAM_READ);
@@ -542,6 +528,7 @@ tcp_open(struct server *s)
 	if (s->tcp == NULL || listeners == NULL)
 		return false;
 	s->tcp->server = s;
+	TAILQ_INIT(&s->tcp->age);
 	s->tcp->listeners = listeners;
 	ev_timer_init(&s->tcp->losers, on_losers, 0., 0.);
 	ev_prepare_init(&s->tcp->turn_end, on_turn_end);

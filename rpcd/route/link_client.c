@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "common/base/assert.h"
 #include "common/base/clock.h"
@@ -37,7 +38,7 @@
 enum link_state { LINK_DOWN, LINK_DIALING, LINK_UP };
 
 struct call_list {
-	struct link_call *first, *last;
+	TAILQ_HEAD(, link_call) calls;	/* oldest first */
 	unsigned count;
 };
 
@@ -66,7 +67,7 @@ struct link {
 struct link_call {
 	struct link *link;		/* a user of it */
 	struct call_list *list;		/* link->waiting, pool->doomed, or NULL: in link->calls */
-	struct link_call *prev, *next;	/* in that list */
+	TAILQ_ENTRY(link_call) entry;
 	uint64_t id;			/* 0 while waiting */
 	uint16_t type;
 	struct mono timeout;
@@ -112,7 +113,7 @@ link_release(struct link *k)
 	TV_ASSERT(k->users > 0);
 	if (--k->users > 0 || !k->gone)
 		return;
-	TV_ASSERT(k->chan == NULL && k->waiting.first == NULL);
+	TV_ASSERT(k->chan == NULL && TAILQ_EMPTY(&k->waiting.calls));
 	calls_free(k->calls);
 	free(k);
 }
@@ -123,21 +124,15 @@ static void
 list_add(struct call_list *list, struct link_call *c)
 {
 	c->list = list;
-	c->prev = list->last;
-	c->next = NULL;
-	*(list->last != NULL ? &list->last->next : &list->first) = c;
-	list->last = c;
+	TAILQ_INSERT_TAIL(&list->calls, c, entry);
 	list->count++;
 }
 
 static void
 list_remove(struct link_call *c)
 {
-	struct call_list *list = c->list;
-
-	*(c->prev != NULL ? &c->prev->next : &list->first) = c->next;
-	*(c->next != NULL ? &c->next->prev : &list->last) = c->prev;
-	list->count--;
+	TAILQ_REMOVE(&c->list->calls, c, entry);
+	c->list->count--;
 	c->list = NULL;
 }
 
@@ -213,11 +208,11 @@ doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 	struct link_call *c;
 
 	(void)revents;
-	for (unsigned n = l->doomed.count; n > 0 && (c = l->doomed.first) != NULL; n--) {
+	for (unsigned n = l->doomed.count; n > 0 && (c = TAILQ_FIRST(&l->doomed.calls)) != NULL; n--) {
 		list_remove(c);
 		call_end(c, c->why, SPAN_NONE);
 	}
-	if (l->doomed.first != NULL && !ev_is_active(w)) {
+	if (!TAILQ_EMPTY(&l->doomed.calls) && !ev_is_active(w)) {
 		ev_timer_set(w, 0., 0.);
 		ev_timer_start(loop, w);
 	}
@@ -269,7 +264,7 @@ link_up(struct link *k)
 	k->state = LINK_UP;
 	k->pool->stats.open++;
 	link_set_proven(k);
-	while ((c = k->waiting.first) != NULL) {
+	while ((c = TAILQ_FIRST(&k->waiting.calls)) != NULL) {
 		list_remove(c);
 		call_send(k, c, buf_span(&c->body));
 		if (c->id != 0)
@@ -344,7 +339,7 @@ link_down(struct link *k, enum tv_err why)
 	k->state = LINK_DOWN;
 	k->chan = NULL;
 	calls_fail_all(k->calls, TV_ECLOSED);
-	while ((c = k->waiting.first) != NULL) {
+	while ((c = TAILQ_FIRST(&k->waiting.calls)) != NULL) {
 		list_remove(c);
 		call_doom(c, TV_EUNREACH);
 	}
@@ -590,6 +585,7 @@ link_get(struct link_client *l, const char *ip, uint16_t port)
 		free(k);
 		return NULL;
 	}
+	TAILQ_INIT(&k->waiting.calls);
 	k->pool = l;
 	k->port = port;
 	k->proven = proven;
@@ -799,6 +795,7 @@ link_client_new(const struct link_client_conf *conf)
 
 	if (l == NULL)
 		return NULL;
+	TAILQ_INIT(&l->doomed.calls);
 	l->conf = *conf;
 	l->standings = standings_new(STANDINGS_MAX);
 	if (l->standings == NULL) {
@@ -832,7 +829,7 @@ link_client_free(struct link_client *l)
 		link_down(k, TV_ECLOSED);
 		link_part(k);
 	}
-	while (l->doomed.first != NULL)
+	while (!TAILQ_EMPTY(&l->doomed.calls))
 		doom_cb(l->conf.loop, &l->doom_timer, 0);
 	ev_timer_stop(l->conf.loop, &l->doom_timer);
 	standings_free(l->standings);

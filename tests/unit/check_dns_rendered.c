@@ -43,7 +43,7 @@ static void
 teardown(void)
 {
 	rendered_done(&table);
-	ck_assert_ptr_null(set.first);
+	ck_assert(LIST_EMPTY(&set.list));
 	arena_done(&arena);
 	arena_done(&work);
 	buf_done(&out);
