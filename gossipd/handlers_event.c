@@ -32,7 +32,7 @@ struct kept {
 
 /* A query of ours that is not over. */
 struct asked {
-	struct asked *next;
+	LIST_ENTRY(asked) link;
 	struct client *client;		/* NULL: went away */
 	uint64_t frame_id, token;
 	struct buf answers;
@@ -42,7 +42,7 @@ struct asked {
 struct handlers_events {
 	struct kept *ring[RING_EVENTS];
 	unsigned first, count;
-	struct asked *asked;
+	LIST_HEAD(, asked) asked;
 	unsigned asked_count;
 	uint64_t tokens;
 };
@@ -209,11 +209,7 @@ answer_query(struct client *c, uint64_t id, enum tv_err err, const char *text, c
 static void
 asked_free(struct handlers_events *he, struct asked *a)
 {
-	struct asked **at = &he->asked;
-
-	while (*at != a)
-		at = &(*at)->next;
-	*at = a->next;
+	LIST_REMOVE(a, link);
 	he->asked_count--;
 	buf_done(&a->answers);
 	free(a);
@@ -227,9 +223,9 @@ asked_new(struct client *c, uint64_t frame_id)
 
 	if (a == NULL)
 		return NULL;
-	*a = (struct asked){ .next = he->asked, .client = c, .frame_id = frame_id,
+	*a = (struct asked){ .client = c, .frame_id = frame_id,
 		.token = ASK_TOKEN(ASK_CLIENT, ++he->tokens), .answers = BUF_INIT(ANSWERS_BYTES_MAX) };
-	he->asked = a;
+	LIST_INSERT_HEAD(&he->asked, a, link);
 	he->asked_count++;
 	return a;
 }
@@ -331,10 +327,11 @@ end_query(struct handlers *h, const struct pool *p, struct asked *a)
 void
 handlers_response(struct handlers *h, const struct pool *p, const struct swim_response *r)
 {
-	struct asked *a = h->events->asked;
+	struct asked *a;
 
-	while (a != NULL && a->token != r->token)
-		a = a->next;
+	LIST_FOREACH(a, &h->events->asked, link)
+		if (a->token == r->token)
+			break;
 	if (a == NULL)
 		return;
 	if (r->kind == SWIM_RESPONSE_DONE)
@@ -355,7 +352,9 @@ handlers_events_init(struct handlers *h)
 void
 handlers_events_gone(struct client *c)
 {
-	for (struct asked *a = c->h->events->asked; a != NULL; a = a->next)
+	struct asked *a;
+
+	LIST_FOREACH(a, &c->h->events->asked, link)
 		if (a->client == c)
 			a->client = NULL;
 }
@@ -367,8 +366,8 @@ handlers_events_done(struct handlers *h)
 
 	if (he == NULL)
 		return;
-	while (he->asked != NULL)
-		asked_free(he, he->asked);
+	while (!LIST_EMPTY(&he->asked))
+		asked_free(he, LIST_FIRST(&he->asked));
 	for (unsigned i = 0; i < he->count; i++)
 		free(he->ring[(he->first + i) % RING_EVENTS]);
 	free(he);

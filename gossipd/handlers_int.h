@@ -6,6 +6,8 @@
 #ifndef TV_GOSSIPD_HANDLERS_INT_H
 #define TV_GOSSIPD_HANDLERS_INT_H
 
+#include <sys/queue.h>
+
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "common/net/server.h"
@@ -37,10 +39,10 @@ struct handlers {
 	struct handlers_events *events;
 	struct server server;		/* its connections are struct client */
 	struct pending *pending;
-	struct handlers_lookup *lookups;	/* handlers_join.c */
-	struct resolve_ask *resolves;	/* handlers_resolve.c */
+	LIST_HEAD(, handlers_lookup) lookups;	/* handlers_join.c */
+	LIST_HEAD(, resolve_ask) resolves;	/* handlers_resolve.c */
 	uint64_t tokens;
-	struct keyring_ask *keyasks;	/* handlers_key.c */
+	LIST_HEAD(, keyring_ask) keyasks;	/* handlers_key.c */
 };
 
 /*

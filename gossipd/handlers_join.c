@@ -19,7 +19,7 @@
 
 /* A join that waits for names. */
 struct handlers_lookup {
-	struct handlers_lookup *next;
+	LIST_ENTRY(handlers_lookup) link;
 	struct client *client;
 	uint64_t frame_id;
 	struct resolve *resolve;
@@ -134,29 +134,24 @@ start_join(struct client *c, uint64_t frame_id, enum gossip_pool pool, const str
 static struct handlers_lookup *
 lookup_new(struct client *c, uint64_t frame_id)
 {
-	struct handlers_lookup *l = NULL;
+	struct handlers_lookup *l;
 	unsigned n = 0;
 
-	for (const struct handlers_lookup *i = c->h->lookups; i != NULL; i = i->next)
+	LIST_FOREACH(l, &c->h->lookups, link)
 		n++;
 	if (n >= LOOKUPS_MAX || (l = calloc(1, sizeof(*l))) == NULL)
 		return NULL;
 	l->client = c;
 	l->frame_id = frame_id;
 	l->texts = ARENA_INIT(MSG_LARGE);
-	l->next = c->h->lookups;
-	c->h->lookups = l;
+	LIST_INSERT_HEAD(&c->h->lookups, l, link);
 	return l;
 }
 
 static void
-lookup_free(struct handlers *h, struct handlers_lookup *l)
+lookup_free(struct handlers_lookup *l)
 {
-	struct handlers_lookup **at = &h->lookups;
-
-	while (*at != l)
-		at = &(*at)->next;
-	*at = l->next;
+	LIST_REMOVE(l, link);
 	arena_done(&l->texts);
 	free(l);
 }
@@ -164,20 +159,20 @@ lookup_free(struct handlers *h, struct handlers_lookup *l)
 void
 handlers_join_gone(struct client *c)
 {
-	for (struct handlers_lookup *l = c->h->lookups, *next; l != NULL; l = next) {
-		next = l->next;
+	for (struct handlers_lookup *l = LIST_FIRST(&c->h->lookups), *next; l != NULL; l = next) {
+		next = LIST_NEXT(l, link);
 		if (l->client != c)
 			continue;
 		resolver_cancel(l->resolve);
-		lookup_free(c->h, l);
+		lookup_free(l);
 	}
 }
 
 void
 handlers_join_done(struct handlers *h)
 {
-	while (h->lookups != NULL)
-		handlers_join_gone(h->lookups->client);
+	while (!LIST_EMPTY(&h->lookups))
+		handlers_join_gone(LIST_FIRST(&h->lookups)->client);
 }
 
 /* False, with a sentence: one is no target. */
@@ -200,7 +195,6 @@ static void
 on_join_resolved(void *ctx, unsigned place, const struct resolver_answer *a)
 {
 	struct handlers_lookup *l = ctx;
-	struct handlers *h = l->client->h;
 	char target[TARGET_SHOWN_BYTES], why[TARGET_WHY_BYTES];
 
 	for (unsigned i = 0; i < a->count && a->outcome == TARGET_FOUND && l->count < SWIM_JOIN_ADDRS_MAX; i++)
@@ -214,7 +208,7 @@ on_join_resolved(void *ctx, unsigned place, const struct resolver_answer *a)
 		start_join(l->client, l->frame_id, l->pool, l->addrs, l->count);
 	else
 		answer_join(l->client, l->frame_id, TV_EUNREACH, l->why, 0);
-	lookup_free(h, l);
+	lookup_free(l);
 }
 
 /* Addresses are dialled at once; names are resolved before, by another process. */
@@ -234,11 +228,11 @@ resolve_join(struct client *c, uint64_t frame_id, const struct msg_join *q)
 	l->left = q->addrs.n;
 	if (!copy_targets(l, &q->addrs, why)) {
 		answer_join(c, frame_id, TV_EINVAL, why, 0);
-		lookup_free(c->h, l);
+		lookup_free(l);
 	} else if ((l->resolve = resolver_start(e->resolver, l->targets, q->addrs.n, port, JOIN_LOOKUP_TIME, true,
 	    on_join_resolved, l)) == NULL) {
 		answer_join(c, frame_id, TV_ENOMEM, tv_strerror(TV_ENOMEM), 0);
-		lookup_free(c->h, l);
+		lookup_free(l);
 	}
 }
 

@@ -50,7 +50,7 @@ struct tally {
 
 /* A question about keys that is not answered yet.  In locked memory: it holds the keys of the answers. */
 struct keyring_ask {
-	struct keyring_ask *next;
+	LIST_ENTRY(keyring_ask) link;
 	struct handlers *h;
 	ev_timer soon;
 	struct client *client;		/* NULL: went away */
@@ -147,7 +147,7 @@ keyring_ask_new(struct client *c, uint64_t frame_id)
 	struct keyring_ask *ask;
 	unsigned open = 0;
 
-	for (ask = c->h->keyasks; ask != NULL; ask = ask->next)
+	LIST_FOREACH(ask, &c->h->keyasks, link)
 		open++;
 	ask = open >= ASKS_MAX ? NULL : sodium_malloc(sizeof(*ask));
 	if (ask == NULL)
@@ -163,19 +163,14 @@ keyring_ask_new(struct client *c, uint64_t frame_id)
 		buf_init(&ask->pools[i].messages, MESSAGES_BYTES_MAX);
 		buf_init(&ask->pools[i].names, NAMES_BYTES_MAX);
 	}
-	ask->next = c->h->keyasks;
-	c->h->keyasks = ask;
+	LIST_INSERT_HEAD(&c->h->keyasks, ask, link);
 	return ask;
 }
 
 static void
 keyring_ask_free(struct handlers *h, struct keyring_ask *ask)
 {
-	struct keyring_ask **at = &h->keyasks;
-
-	while (*at != ask)
-		at = &(*at)->next;
-	*at = ask->next;
+	LIST_REMOVE(ask, link);
 	ev_timer_stop(h->e->loop, &ask->soon);
 	for (unsigned i = 0; i < ENGINE_POOLS; i++) {
 		buf_done(&ask->pools[i].messages);
@@ -487,11 +482,12 @@ on_soon(struct ev_loop *loop, ev_timer *w, int revents)
 void
 handlers_key_response(struct handlers *h, const struct pool *p, const struct swim_response *r)
 {
-	struct keyring_ask *ask = h->keyasks;
+	struct keyring_ask *ask;
 	struct tally *t;
 
-	while (ask != NULL && ask->pools[pool_kind(p)].token != r->token)
-		ask = ask->next;
+	LIST_FOREACH(ask, &h->keyasks, link)
+		if (ask->pools[pool_kind(p)].token == r->token)
+			break;
 	if (ask == NULL)
 		return;			/* an earlier try, or nobody waits any more */
 	t = &ask->pools[pool_kind(p)];
@@ -513,7 +509,9 @@ handlers_key_response(struct handlers *h, const struct pool *p, const struct swi
 void
 handlers_keys_gone(struct client *c)
 {
-	for (struct keyring_ask *ask = c->h->keyasks; ask != NULL; ask = ask->next)
+	struct keyring_ask *ask;
+
+	LIST_FOREACH(ask, &c->h->keyasks, link)
 		if (ask->client == c)
 			ask->client = NULL;
 }
@@ -521,6 +519,6 @@ handlers_keys_gone(struct client *c)
 void
 handlers_keys_done(struct handlers *h)
 {
-	while (h->keyasks != NULL)
-		keyring_ask_free(h, h->keyasks);
+	while (!LIST_EMPTY(&h->keyasks))
+		keyring_ask_free(h, LIST_FIRST(&h->keyasks));
 }

@@ -10,7 +10,7 @@
 #define ASKS_MAX 16			/* under way, of all clients */
 
 struct resolve_ask {
-	struct resolve_ask *next;
+	LIST_ENTRY(resolve_ask) link;
 	struct client *client;
 	uint64_t frame_id;
 	struct resolve *resolve;
@@ -25,46 +25,42 @@ answer(struct client *c, uint64_t id, enum tv_err err, const char *text)
 static struct resolve_ask *
 ask_new(struct client *c, uint64_t frame_id)
 {
-	struct resolve_ask *q = NULL;
+	struct resolve_ask *q;
 	unsigned n = 0;
 
-	for (const struct resolve_ask *i = c->h->resolves; i != NULL; i = i->next)
+	LIST_FOREACH(q, &c->h->resolves, link)
 		n++;
 	if (n >= ASKS_MAX || (q = calloc(1, sizeof(*q))) == NULL)
 		return NULL;
-	*q = (struct resolve_ask){ .next = c->h->resolves, .client = c, .frame_id = frame_id };
-	c->h->resolves = q;
+	*q = (struct resolve_ask){ .client = c, .frame_id = frame_id };
+	LIST_INSERT_HEAD(&c->h->resolves, q, link);
 	return q;
 }
 
 static void
-ask_free(struct handlers *h, struct resolve_ask *q)
+ask_free(struct resolve_ask *q)
 {
-	struct resolve_ask **at = &h->resolves;
-
-	while (*at != q)
-		at = &(*at)->next;
-	*at = q->next;
+	LIST_REMOVE(q, link);
 	free(q);
 }
 
 void
 handlers_resolve_gone(struct client *c)
 {
-	for (struct resolve_ask *q = c->h->resolves, *next; q != NULL; q = next) {
-		next = q->next;
+	for (struct resolve_ask *q = LIST_FIRST(&c->h->resolves), *next; q != NULL; q = next) {
+		next = LIST_NEXT(q, link);
 		if (q->client != c)
 			continue;
 		resolver_cancel(q->resolve);
-		ask_free(c->h, q);
+		ask_free(q);
 	}
 }
 
 void
 handlers_resolve_done(struct handlers *h)
 {
-	while (h->resolves != NULL)
-		handlers_resolve_gone(h->resolves->client);
+	while (!LIST_EMPTY(&h->resolves))
+		handlers_resolve_gone(LIST_FIRST(&h->resolves)->client);
 }
 
 static void
@@ -78,7 +74,7 @@ on_resolved(void *ctx, unsigned place, const struct resolver_answer *a)
 		addrs[i] = span_str(net_text(&a->addrs[i], texts[i]));
 	(void)chan_answer(q->client->conn.chan, MSG_GOSSIP_RESOLVE, q->frame_id, TV_OK, "", &msg_resolved_schema,
 	    &(struct msg_resolved){ place, a->outcome, a->why, { addrs, a->count, true } });
-	ask_free(q->client->h, q);
+	ask_free(q);
 }
 
 enum tv_err
@@ -103,7 +99,7 @@ handlers_on_resolve(void *conn, const struct frame *f)
 		} else if ((q->resolve = resolver_start(c->h->e->resolver, m.targets.v, 1, (uint16_t)m.port,
 		    RESOLVER_TIMEOUT, false, on_resolved, q)) == NULL) {
 			answer(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM));
-			ask_free(c->h, q);
+			ask_free(q);
 		}
 	}
 	arena_done(&a);
