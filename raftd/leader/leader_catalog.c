@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -47,7 +48,7 @@ struct leader_catalog {
 	uint64_t compared;		/* the last one in which all members were */
 	uint64_t passes;		/* comparisons of all members since the start of the process */
 	unsigned writing;
-	struct write *writes;		/* so many */
+	LIST_HEAD(, write) writes;	/* so many */
 	size_t cursor;			/* of the walk through the members */
 	struct look *look;		/* under way; or NULL */
 	struct strays *strays;
@@ -58,7 +59,7 @@ struct leader_catalog {
 };
 
 struct write {				/* one on its way */
-	struct write *next;
+	LIST_ENTRY(write) link;
 	struct proposal proposal;
 	struct leader_catalog *c;
 	char node[MEMBER_NAME_BYTES_MAX + 1], id[64];
@@ -68,7 +69,9 @@ struct write {				/* one on its way */
 static bool
 is_changing(const struct leader_catalog *c, struct span node, struct span id)
 {
-	for (const struct write *w = c->writes; w != NULL; w = w->next)
+	const struct write *w;
+
+	LIST_FOREACH(w, &c->writes, link)
 		if (span_eq_nocase(node, span_str(w->node)) || (id.len > 0 && span_eq_nocase(id, span_str(w->id))))
 			return true;
 	return false;
@@ -83,11 +86,7 @@ member_is_changing(const struct leader_catalog *c, const struct member *m)
 static void
 write_free(struct write *w)
 {
-	struct write **at = &w->c->writes;
-
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
+	LIST_REMOVE(w, link);
 	w->c->writing--;
 	free(w);
 }
@@ -121,8 +120,7 @@ propose(struct leader_catalog *c, struct span node, struct span id, uint16_t op,
 	w->c = c;
 	snprintf(w->node, sizeof(w->node), "%.*s", (int)node.len, (const char *)node.p);
 	(void)span_copy(id, w->id, sizeof(w->id));
-	w->next = c->writes;
-	c->writes = w;
+	LIST_INSERT_HEAD(&c->writes, w, link);
 	c->writing++;
 	err = propose_record(c->d, &w->proposal, op, rec, write_done, why, sizeof(why));
 	if (err != TV_OK) {

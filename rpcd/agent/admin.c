@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "common/base/log.h"
 #include "common/net/msg.h"
@@ -15,7 +16,7 @@
 
 struct task {
 	struct admin *a;
-	struct task *next;
+	LIST_ENTRY(task) link;
 	admin_done *done;		/* whom to tell: one of these three */
 	admin_value_done *value_done;
 	admin_info_done *info_done;
@@ -35,7 +36,7 @@ struct task {
 struct admin {
 	struct admin_conf conf;
 	struct daemon_client *gossip, *raft;	/* raft: NULL on a client node */
-	struct task *tasks;
+	LIST_HEAD(, task) tasks;
 	unsigned count;
 	bool closing;			/* admin_free() was called; the last task to end frees us */
 };
@@ -48,8 +49,7 @@ task_new(struct admin *a)
 	if (t == NULL)
 		return NULL;
 	t->a = a;
-	t->next = a->tasks;
-	a->tasks = t;
+	LIST_INSERT_HEAD(&a->tasks, t, link);
 	a->count++;
 	buf_init(&t->out, INFO_BYTES_MAX);
 	return t;
@@ -58,11 +58,7 @@ task_new(struct admin *a)
 static void
 task_free(struct task *t)
 {
-	struct task **at = &t->a->tasks;
-
-	while (*at != t)
-		at = &(*at)->next;
-	*at = t->next;
+	LIST_REMOVE(t, link);
 	t->a->count--;
 	if (t->a->closing && t->a->count == 0)
 		free(t->a);
@@ -347,8 +343,8 @@ admin_free(struct admin *a)
 	}
 	/* Questions under way end when their channels close; nobody is told any more. */
 	a->closing = true;
-	for (t = a->tasks; t != NULL; t = next) {
-		next = t->next;
+	for (t = LIST_FIRST(&a->tasks); t != NULL; t = next) {
+		next = LIST_NEXT(t, link);
 		t->done = NULL;
 		t->value_done = NULL;
 		t->info_done = NULL;
