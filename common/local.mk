@@ -41,7 +41,7 @@ common_libtvcore_a_SOURCES += \
 	common/text/base64.c common/text/base64.h common/text/json_text.c common/text/json_text.h \
 	common/record/schema.c common/record/schema_names.c common/record/schema_out.c common/record/schema.h \
 	common/record/record.h common/record/records.c common/record/records.h common/record/messages.c common/record/messages.h \
-	common/record/ops.c common/record/op_note.h common/record/ops.h common/record/txn.c common/record/txn.h \
+	common/record/ops.c common/record/op_access.c common/record/op_access.h common/record/op_note.h common/record/ops.h common/record/txn.c common/record/txn.h \
 	common/record/coordinate.c common/record/coordinate.h common/record/proxy_rules.c common/record/proxy_rules.h
 common_libtvjson_a_SOURCES += common/record/schema_json.c common/record/txn_json.c
 

@@ -40,7 +40,7 @@ const struct conf_opt rpcd_opts[] = {
 	{ "recursors", CONF_LIST, F(recursors), NULL, NULL, NULL, NULL, CONF_LIVE,
 	    "DNS servers that are asked for all other names: addresses, perhaps with a port; none: refused" },
 	{ "translate_wan_addrs", CONF_BOOL, F(translate_wan_addrs), "false", NULL, NULL, NULL, CONF_LIVE,
-	    "DNS answers about other datacenters have WAN addresses, where there are any" },
+	    "answers about other datacenters, DNS and HTTP, have WAN addresses, where there are any" },
 
 	{ "dns_config.allow_stale", CONF_BOOL, F(dns_allow_stale), "true", NULL, NULL, NULL, CONF_LIVE,
 	    "any server answers, from what it knows" },

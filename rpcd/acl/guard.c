@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/assert.h"
 #include "common/record/mpack.h"
+#include "common/record/op_access.h"
 #include "rpcd/acl/guard.h"
 
 #define ARGS_BYTES_MAX (4u << 20)
@@ -30,43 +30,6 @@ guarded_free(struct guarded *g)
 	free(g);
 }
 
-static enum acl_resource
-resource_of(enum op_resource r)
-{
-	static const enum acl_resource same[] = {
-		[OP_RES_KEY] = ACL_KEY, [OP_RES_NODE] = ACL_NODE, [OP_RES_SERVICE] = ACL_SERVICE,
-		[OP_RES_EVENT] = ACL_EVENT, [OP_RES_SESSION] = ACL_SESSION, [OP_RES_OPERATOR] = ACL_OPERATOR,
-		[OP_RES_KEYRING] = ACL_KEYRING, [OP_RES_QUERY] = ACL_QUERY, [OP_RES_ACL] = ACL_ACL,
-		[OP_RES_STATE] = ACL_ACL,
-	};
-
-	TV_ASSERT(r != OP_RES_SESSION_ID && r != OP_RES_QUERY_ID);	/* raftd alone knows them by that */
-	return same[r];
-}
-
-static enum acl_access
-need_of(enum op_right right)
-{
-	return right == OP_MAY_READ ? ACL_READ : right == OP_MAY_LIST ? ACL_LIST : ACL_WRITE;
-}
-
-bool
-acl_allows_op(const struct acl_set *set, const struct op *op, const void *args)
-{
-	const struct op_access *a = &op->access;
-	const char *field = (const char *)args + a->field;
-	struct span name = span_of("", 0);
-	enum acl_access need = need_of(a->right);
-
-	if (a->scope == OP_FILTER || a->scope == OP_NONE)
-		return true;
-	if (a->scope == OP_VERB)
-		need = *(const uint64_t *)(const void *)field == 0 ? ACL_READ : ACL_WRITE;
-	else if (a->scope == OP_OBJECT)
-		name = *(const struct span *)(const void *)field;
-	return acl_set_allows(set, resource_of(a->resource), name, need);
-}
-
 /* What cannot be read is not allowed. */
 static bool
 is_allowed(const struct op_request *q, const struct acl_rights *rights)
@@ -76,7 +39,7 @@ is_allowed(const struct op_request *q, const struct acl_rights *rights)
 	struct rd in = rd_span_over(q->args);
 	void *args = arena_alloc(&a, op->args->size);
 	bool allowed = args != NULL && schema_unpack(op->args, &in, &a, args) == TV_OK &&
-	    acl_allows_op(rights->set, op, args);
+	    op_access_allows(rights->set, op, args);
 
 	arena_wipe(&a);
 	arena_done(&a);

@@ -16,7 +16,5 @@ struct acl_guard {
 
 /* As route_provide() of guard->inner, behind the guard, which is borrowed. */
 void acl_guard_provide(struct acl_guard *guard, struct route *route, enum op_kind kind);
-/* May whoever has these rights ask for this operation with this argument record?  Filters and OP_NONE: yes. */
-bool acl_allows_op(const struct acl_set *set, const struct op *op, const void *args);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/net/source.h"
+#include "common/record/op_access.h"
 #include "common/record/records.h"
 #include "common/record/schema.h"
 #include "common/record/txn.h"
@@ -205,12 +206,6 @@ word_after(struct request *r, const char *prefix)
 static const char *
 resource_of(struct request *r, const struct op *op)
 {
-	static const char *const names[] = {
-		[OP_RES_KEY] = "key", [OP_RES_NODE] = "node", [OP_RES_SERVICE] = "service", [OP_RES_EVENT] = "event",
-		[OP_RES_SESSION] = "session", [OP_RES_SESSION_ID] = "session", [OP_RES_OPERATOR] = "operator",
-		[OP_RES_KEYRING] = "keyring", [OP_RES_STATE] = "state", [OP_RES_QUERY] = "query",
-		[OP_RES_QUERY_ID] = "query", [OP_RES_ACL] = "acl",
-	};
 	const char *path = r->endpoint->path;
 
 	if (strncmp(path, "/v1/acl/", 8) == 0)
@@ -223,7 +218,8 @@ resource_of(struct request *r, const struct op *op)
 		return "state";
 	if (op == NULL || op->access.scope == OP_NONE)
 		return NULL;
-	return op->access.resource < sizeof(names) / sizeof(names[0]) ? names[op->access.resource] : NULL;
+	return op->access.resource == OP_RES_STATE ? "state" :
+	    acl_resource_name(op_access_resource(op->access.resource));
 }
 
 /* "agent/service/register" of what no operation of the servers is. */

@@ -151,8 +151,6 @@ void premises_add(struct premises *list, enum premise_kind kind, struct span nod
 void premises_end(struct premises *list);
 
 /* -- acl_may.c, for acl_judge.c -- */
-/* By the row of the operation alone. */
-bool acl_row_allows(const struct op *op, const void *rec, const struct acl_set *who);
 /* What is said to whom it does not allow it. */
 const char *acl_denied_text(const struct op *op);
 

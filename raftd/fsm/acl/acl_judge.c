@@ -9,6 +9,7 @@
  * object, the right is needed to the name as it is given, and to the name of what is there.
  */
 #include "common/record/mpack.h"
+#include "common/record/op_access.h"
 #include "raftd/fsm/acl/acl_int.h"
 
 #define DENIED "Permission denied"
@@ -378,7 +379,7 @@ judge(struct judging *j, const struct op *op, const void *rec, struct buf *reply
 	case OP_TXN_APPLY:
 		return !txn_refused(j, rec, reply) || j->look;
 	default:
-		return acl_row_allows(op, rec, j->who);
+		return op_access_allows(j->who, op, rec);
 	}
 }
 

@@ -4,53 +4,12 @@
  * A read is judged in the state that it is read in, and what it lists is filtered as it is written.  Writes are acl_judge.c's.
  */
 #include "common/record/mpack.h"
+#include "common/record/op_access.h"
 #include "raftd/fsm/acl/acl_int.h"
 #include "raftd/fsm/query/query_int.h"
 
 #define DENIED "Permission denied"
 #define UNKNOWN_TOKEN "ACL not found"
-
-/* -- rows -- */
-
-static enum acl_resource
-resource_of(enum op_resource r)
-{
-	switch (r) {
-	case OP_RES_KEY:
-		return ACL_KEY;
-	case OP_RES_NODE:
-		return ACL_NODE;
-	case OP_RES_SERVICE:
-		return ACL_SERVICE;
-	case OP_RES_EVENT:
-		return ACL_EVENT;
-	case OP_RES_SESSION:
-	case OP_RES_SESSION_ID:
-		return ACL_SESSION;
-	case OP_RES_OPERATOR:
-		return ACL_OPERATOR;
-	case OP_RES_KEYRING:
-		return ACL_KEYRING;
-	case OP_RES_AGENT:
-		return ACL_AGENT;
-	case OP_RES_QUERY:
-	case OP_RES_QUERY_ID:
-		return ACL_QUERY;
-	case OP_RES_STATE:
-	case OP_RES_ACL:
-		break;
-	}
-	return ACL_ACL;
-}
-
-/* All of the state holds the secrets of all tokens. */
-static enum acl_access
-access_of(const struct op_access *a)
-{
-	if (a->resource == OP_RES_STATE || a->right == OP_MAY_WRITE)
-		return ACL_WRITE;
-	return a->right == OP_MAY_LIST ? ACL_LIST : ACL_READ;
-}
 
 /* Where Consul says what is missing. */
 const char *
@@ -65,32 +24,6 @@ acl_denied_text(const struct op *op)
 	default:
 		return DENIED;
 	}
-}
-
-static struct span
-field_of(const struct op *op, const void *rec)
-{
-	return *(const struct span *)(const void *)((const char *)rec + op->access.field);
-}
-
-/* By the row alone. */
-bool
-acl_row_allows(const struct op *op, const void *rec, const struct acl_set *who)
-{
-	const struct op_access *a = &op->access;
-
-	switch (a->scope) {
-	case OP_OBJECT:
-		return acl_set_allows(who, resource_of(a->resource), field_of(op, rec), access_of(a));
-	case OP_ALL:
-		return acl_set_allows(who, resource_of(a->resource), SPAN_NONE, access_of(a));
-	case OP_FILTER:
-	case OP_NONE:
-		return true;
-	case OP_VERB:
-		break;				/* none of raftd's */
-	}
-	return false;
 }
 
 /* -- reads -- */
@@ -111,7 +44,7 @@ may_read_object(struct reading *r, const struct op *op, const void *rec)
 {
 	if (op->code == OP_COORDINATE_NODE)
 		return may_read_at_node(r, ACL_NODE, ((const struct coordinate_read *)rec)->Node, r->a);
-	return acl_row_allows(op, rec, r->who);
+	return op_access_allows(r->who, op, rec);
 }
 
 bool
