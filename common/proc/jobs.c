@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
-#include <time.h>
 
+#include "common/base/clock.h"
 #include "common/proc/jobs.h"
 #include "common/proc/thread.h"
 
@@ -140,15 +140,11 @@ jobs_busy(const struct jobs *j)
 bool
 jobs_end_within(struct jobs *j, struct mono time)
 {
-	struct timespec until;
+	struct mono end = mono_add(clock_mono(), time);
 	bool ended;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += (long)(time.ns % MONO_S(1).ns);
-	until.tv_sec += time.ns / MONO_S(1).ns + until.tv_nsec / MONO_S(1).ns;
-	until.tv_nsec %= MONO_S(1).ns;
 	pthread_mutex_lock(&j->lock);
-	while (j->left > 0 && pthread_cond_clockwait(&j->idle, &j->lock, CLOCK_MONOTONIC, &until) == 0)
+	while (j->left > 0 && thread_wait_until(&j->idle, &j->lock, end))
 		;
 	ended = j->left == 0;
 	pthread_mutex_unlock(&j->lock);

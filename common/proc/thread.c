@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "common/proc/thread.h"
 
@@ -66,4 +67,12 @@ thread_start_detached(const char *name, size_t stack_bytes, void *(*start)(void 
 		ret = start_thread(&thread, &attr, name, start, arg);
 	(void)pthread_attr_destroy(&attr);
 	return ret;
+}
+
+bool
+thread_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, struct mono end)
+{
+	const struct timespec until = { end.ns / MONO_S(1).ns, end.ns % MONO_S(1).ns };
+
+	return pthread_cond_clockwait(cond, lock, CLOCK_MONOTONIC, &until) == 0;
 }

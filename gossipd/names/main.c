@@ -270,15 +270,8 @@ static void
 wait_for_change(void)
 {
 	struct mono now = clock_mono(), next = mono_before(now, all.patience) ? all.patience : all.until;
-	struct mono left = mono_min(mono_sub(next, now), MONO_S(1));
-	struct timespec at;
 
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_sec += left.ns / 1000000000;
-	at.tv_nsec += left.ns % 1000000000;
-	if (at.tv_nsec >= 1000000000)
-		at.tv_sec++, at.tv_nsec -= 1000000000;
-	(void)pthread_cond_clockwait(&all.changed, &all.lock, CLOCK_MONOTONIC, &at);
+	(void)thread_wait_until(&all.changed, &all.lock, mono_min(next, mono_add(now, MONO_S(1))));
 }
 
 static enum tv_err

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -23,7 +22,7 @@
 #define GATHER MONO_MS(10)		/* lines of this time are one write */
 #define GATHER_MAX (TRAIL_QUEUE_MAX / 4)	/* or so many bytes */
 #define LOST_EVERY MONO_S(1)		/* how often the trail says that lines are missing */
-#define FAREWELL_S 2			/* that the end waits for the disk */
+#define FAREWELL MONO_S(2)		/* that the end waits for the disk */
 #define KEPT_MAX (128u << 10)		/* larger buffers are given back */
 #define LOST_ROOM 512			/* for the line that tells of lines that are missing */
 
@@ -228,10 +227,7 @@ take_batch(struct trail *t)
 static void
 wait_for(struct trail *t, struct mono time)
 {
-	struct mono end = mono_add(clock_mono(), time);
-	const struct timespec until = { end.ns / 1000000000, end.ns % 1000000000 };
-
-	pthread_cond_timedwait(&t->more, &t->lock, &until);
+	(void)thread_wait_until(&t->more, &t->lock, mono_add(clock_mono(), time));
 }
 
 /* Locked.  A write for each line would cost more than the request that it tells of. */
@@ -365,7 +361,6 @@ struct trail *
 trail_new(struct ev_loop *loop, const char *node)
 {
 	struct trail *t = calloc(1, sizeof(*t));
-	pthread_condattr_t clock;
 
 	if (t == NULL)
 		return NULL;
@@ -373,12 +368,9 @@ trail_new(struct ev_loop *loop, const char *node)
 	t->node = node;
 	t->fd = -1;
 	t->queue = t->batch = (struct buf)BUF_INIT(TRAIL_QUEUE_MAX + LOST_ROOM);
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_mutex_init(&t->lock, NULL);
-	pthread_cond_init(&t->more, &clock);
-	pthread_cond_init(&t->ended, &clock);
-	pthread_condattr_destroy(&clock);
+	pthread_cond_init(&t->more, NULL);
+	pthread_cond_init(&t->ended, NULL);
 	ev_async_init(&t->wake, on_wake);
 	t->wake.data = t;
 	ev_async_start(loop, &t->wake);
@@ -481,15 +473,13 @@ trail_stats(struct trail *t, struct trail_stats *out)
 static bool
 end_thread(struct trail *t)
 {
-	struct timespec until;
+	struct mono end = mono_add(clock_mono(), FAREWELL);
 	bool ended;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += FAREWELL_S;
 	pthread_mutex_lock(&t->lock);
 	t->stop = true;
 	pthread_cond_signal(&t->more);
-	while (!t->is_ended && pthread_cond_timedwait(&t->ended, &t->lock, &until) == 0)
+	while (!t->is_ended && thread_wait_until(&t->ended, &t->lock, end))
 		;
 	ended = t->is_ended;
 	pthread_mutex_unlock(&t->lock);

@@ -11,7 +11,9 @@ import sys
 TOP = os.environ.get("srcdir") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 FOLDERS = "common", "ctl", "gossipd", "raftd", "rpcd"
 HOMES = {
-    ("pthread_create", "pthread_sigmask", "pthread_setname_np", "pthread_attr_init"): ("common/proc/thread.c",),
+    ("pthread_create", "pthread_sigmask", "pthread_setname_np", "pthread_attr_init", "pthread_condattr_init",
+     "pthread_cond_timedwait", "pthread_cond_clockwait"): ("common/proc/thread.c",),
+    ("clock_gettime",): ("common/base/clock.c",),
     # The log's next file, never over another; whole data bases that change places, each step with a rule of its own.
     ("rename", "renameat", "renameat2"): ("common/base/file.c", "raftd/store/store_spare.c", "raftd/fsm/copy/replace.c"),
     ("inet_pton", "inet_ntop", "inet_aton", "inet_addr", "inet_ntoa"): ("common/base/addr.c",),

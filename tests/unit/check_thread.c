@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/proc/thread.h"
 
 struct seen {
@@ -137,6 +138,39 @@ START_TEST(none)
 }
 END_TEST
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static bool signalled;
+
+static void *
+signal_it(void *arg)
+{
+	pthread_mutex_lock(&lock);
+	signalled = true;
+	pthread_cond_signal(&cond);
+	pthread_mutex_unlock(&lock);
+	return arg;
+}
+
+START_TEST(waiting)
+{
+	struct mono begun = clock_mono(), end = mono_add(begun, MONO_MS(1050));
+	pthread_t t;
+
+	pthread_mutex_lock(&lock);
+	while (thread_wait_until(&cond, &lock, end))
+		;
+	ck_assert(!mono_before(clock_mono(), end));
+	ck_assert(!thread_wait_until(&cond, &lock, begun));	/* which has passed already */
+	ck_assert(!thread_wait_until(&cond, &lock, MONO_ZERO));
+	ck_assert_int_eq(thread_start(&t, "signals", signal_it, NULL), 0);
+	while (!signalled)
+		ck_assert(thread_wait_until(&cond, &lock, mono_add(begun, MONO_S(60))));
+	pthread_mutex_unlock(&lock);
+	pthread_join(t, NULL);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -149,6 +183,7 @@ main(void)
 	tcase_add_test(t, names);
 	tcase_add_test(t, detached);
 	tcase_add_test(t, none);
+	tcase_add_test(t, waiting);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);
 	failed = srunner_ntests_failed(sr);

@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/base/file.h"
+#include "common/proc/thread.h"
 #include "raftd/store/bdb/store_behind.h"
 #include "raftd/store/bdb/store_env.h"
 #include "raftd/store/bdb/store_fetch.h"
@@ -26,7 +27,7 @@
 #define FULL_LOG_BYTES (2u << 20)
 #define PAGES_MAX 2048			/* 8 MB, and 8 MB of log: whoever comes now waits */
 #define LOG_MAX (8u << 20)
-#define RETRY_S 1			/* for a page that found no room */
+#define RETRY MONO_S(1)			/* for a page that found no room */
 #define PATH_BYTES 4400
 
 /* What belongs into a write-ahead file whose predecessor is not durable yet, or found no room in its own. */
@@ -77,16 +78,12 @@ store_behind_new(const char *dir, const char *file, struct store_behind **out)
 {
 	struct store_behind *b = calloc(1, sizeof(*b));
 	enum tv_err err = TV_OK;
-	pthread_condattr_t attr;
 
 	if (b == NULL)
 		return TV_ENOMEM;
 	pthread_mutex_init(&b->sync_lock, NULL);
 	pthread_mutex_init(&b->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&b->due_cond, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&b->due_cond, NULL);
 	b->log_fd = b->page_fd = b->spilt_fd = -1;
 	b->cut = -1;
 	b->tail = &b->first;
@@ -220,13 +217,10 @@ is_due(const struct store_behind *b)
 static void
 wait_for_room(struct store_behind *b)
 {
-	struct timespec until;
-	int ret = 0;
+	struct mono end = mono_add(clock_mono(), RETRY);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += RETRY_S;
-	while (b->no_room && !b->stop && ret == 0)
-		ret = pthread_cond_timedwait(&b->due_cond, &b->lock, &until);
+	while (b->no_room && !b->stop && thread_wait_until(&b->due_cond, &b->lock, end))
+		;
 }
 
 bool
@@ -349,15 +343,6 @@ write_all_at(int fd, const void *p, size_t n, off_t at)
 	return 0;
 }
 
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 static int
 sync_names(struct store_behind *b)
 {
@@ -382,7 +367,8 @@ sync_names(struct store_behind *b)
 static int
 sync_current(struct store_behind *b)
 {
-	uint64_t start = now_ns(), took;
+	struct mono start = clock_mono();
+	uint64_t took;
 	bool dirty;
 	int ret;
 
@@ -394,7 +380,7 @@ sync_current(struct store_behind *b)
 	if (!dirty)
 		return 0;
 	ret = store_sync_fd(b->log_fd);
-	took = now_ns() - start;
+	took = (uint64_t)mono_sub(clock_mono(), start).ns;
 	pthread_mutex_lock(&b->lock);
 	b->stat.syncs++;
 	if (took > b->stat.slowest_ns)
