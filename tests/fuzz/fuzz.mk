@@ -23,6 +23,10 @@ FUZZ_REPLAYS += tests/fuzz/replay_frame
 tests_fuzz_replay_frame_SOURCES = tests/fuzz/fuzz_frame.c tests/fuzz/chan_feed.h tests/fuzz/replay.c
 tests_fuzz_replay_frame_LDADD = $(LINK_LIBS)
 
+FUZZ_REPLAYS += tests/fuzz/replay_stream
+tests_fuzz_replay_stream_SOURCES = tests/fuzz/fuzz_stream.c tests/fuzz/replay.c
+tests_fuzz_replay_stream_LDADD = $(LINK_LIBS)
+
 FUZZ_REPLAYS += tests/fuzz/replay_noise
 tests_fuzz_replay_noise_SOURCES = tests/fuzz/fuzz_noise.c tests/fuzz/chan_feed.h tests/fuzz/replay.c
 tests_fuzz_replay_noise_LDADD = $(LINK_LIBS)
