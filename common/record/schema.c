@@ -10,54 +10,33 @@
 #define AT(type_, rec_, f_) ((type_ *)(void *)((char *)(rec_) + (f_)->offset))
 #define AT_CONST(type_, rec_, f_) ((const type_ *)(const void *)((const char *)(rec_) + (f_)->offset))
 
-static void
-pack_strs(const struct span_list *l, struct buf *out)
-{
-	if (!l->set && l->n == 0) {
-		mpw_nil(out);
-		return;
-	}
-	mpw_array(out, l->n);
-	for (uint32_t i = 0; i < l->n; i++)
-		mpw_str(out, l->v[i]);
-}
+_Static_assert(sizeof(struct span_list) == sizeof(struct obj_list) &&
+    sizeof(struct f64_list) == sizeof(struct obj_list) && sizeof(struct span_map) == sizeof(struct obj_list),
+    "lists of all types look the same");
 
+/* Lists and maps; nil: not given. */
 static void
-pack_f64s(const struct f64_list *l, struct buf *out)
+pack_list(const struct schema_field *f, const struct obj_list *l, struct buf *out)
 {
-	if (!l->set && l->n == 0) {
-		mpw_nil(out);
-		return;
-	}
-	mpw_array(out, l->n);
-	for (uint32_t i = 0; i < l->n; i++)
-		mpw_f64(out, l->v[i]);
-}
+	const struct span *texts = l->v;
 
-static void
-pack_map(const struct span_map *m, struct buf *out)
-{
-	if (!m->set && m->n == 0) {
+	if (!l->set && l->n == 0)
 		mpw_nil(out);
-		return;
-	}
-	mpw_map(out, m->n);
-	for (uint32_t i = 0; i < m->n; i++) {
-		mpw_str(out, m->kv[i][0]);
-		mpw_str(out, m->kv[i][1]);
-	}
-}
-
-static void
-pack_objs(const struct schema *sub, const struct obj_list *l, struct buf *out)
-{
-	if (!l->set && l->n == 0) {
-		mpw_nil(out);
-		return;
-	}
-	mpw_array(out, l->n);
+	else if (f->type == ST_MAP)
+		mpw_map(out, l->n);
+	else
+		mpw_array(out, l->n);
 	for (uint32_t i = 0; i < l->n; i++)
-		schema_pack(sub, (const char *)l->v + (size_t)i * sub->size, out);
+		if (f->sub != NULL) {
+			schema_pack(f->sub, (const char *)l->v + (size_t)i * f->sub->size, out);
+		} else if (f->type == ST_MAP) {
+			mpw_str(out, texts[2 * i]);
+			mpw_str(out, texts[2 * i + 1]);
+		} else if (f->type == ST_STRS) {
+			mpw_str(out, texts[i]);
+		} else {
+			mpw_f64(out, ((const double *)l->v)[i]);
+		}
 }
 
 static bool is_empty(const struct schema *s, const void *rec);
@@ -78,15 +57,12 @@ is_empty_field(const struct schema_field *f, const void *rec)
 		return !*AT_CONST(bool, rec, f);
 	case ST_F64:
 		return *AT_CONST(double, rec, f) == 0;
-	case ST_STRS:
-		return AT_CONST(struct span_list, rec, f)->n == 0;
-	case ST_F64S:
-		return AT_CONST(struct f64_list, rec, f)->n == 0;
-	case ST_MAP:
-		return AT_CONST(struct span_map, rec, f)->n == 0;
 	case ST_OBJ:
 		return (f->has != 0 && !*((const bool *)rec + f->has - 1)) ||
 		    is_empty(f->sub, (const char *)rec + f->offset);
+	case ST_STRS:
+	case ST_F64S:
+	case ST_MAP:
 	case ST_OBJS:
 	case ST_OBJMAP:
 		return AT_CONST(struct obj_list, rec, f)->n == 0;
@@ -139,21 +115,15 @@ pack_field(const struct schema_field *f, const void *rec, struct buf *out)
 	case ST_F64:
 		mpw_f64(out, *AT_CONST(double, rec, f));
 		break;
-	case ST_STRS:
-		pack_strs(AT_CONST(struct span_list, rec, f), out);
-		break;
-	case ST_F64S:
-		pack_f64s(AT_CONST(struct f64_list, rec, f), out);
-		break;
-	case ST_MAP:
-		pack_map(AT_CONST(struct span_map, rec, f), out);
-		break;
 	case ST_OBJ:
 		pack_obj(f, rec, out);
 		break;
+	case ST_STRS:
+	case ST_F64S:
+	case ST_MAP:
 	case ST_OBJS:
 	case ST_OBJMAP:
-		pack_objs(f->sub, AT_CONST(struct obj_list, rec, f), out);
+		pack_list(f, AT_CONST(struct obj_list, rec, f), out);
 		break;
 	case ST_CONST:
 		break;
@@ -185,75 +155,30 @@ schema_pack_fields(const struct schema *s, const void *rec, struct buf *out)
 		pack_field(&s->fields[i], rec, out);
 }
 
-/* List head shared by the list types: nil is unset. Returns the count. */
-static uint32_t
-list_count(struct rd *in, bool *set)
-{
-	if (mpr_nil(in))
-		return 0;
-	*set = true;
-	return mpr_array(in);
-}
-
+/* Lists and maps; nil: not given. */
 static void
-unpack_strs(struct rd *in, struct arena *a, struct span_list *l)
+unpack_list(const struct schema_field *f, struct rd *in, struct arena *a, struct obj_list *l)
 {
-	uint32_t n = list_count(in, &l->set);
+	uint32_t n;
+	size_t size;
+	char *at;
 
-	l->v = arena_array(a, n, sizeof(*l->v));
-	if (l->v == NULL) {
-		rd_fail(in, TV_ENOMEM);
-		return;
-	}
-	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++)
-		l->v[l->n] = mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX);
-}
-
-static void
-unpack_f64s(struct rd *in, struct arena *a, struct f64_list *l)
-{
-	uint32_t n = list_count(in, &l->set);
-
-	l->v = arena_array(a, n, sizeof(*l->v));
-	if (l->v == NULL) {
-		rd_fail(in, TV_ENOMEM);
-		return;
-	}
-	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++)
-		l->v[l->n] = mpr_f64(in);
-}
-
-static void
-unpack_map(struct rd *in, struct arena *a, struct span_map *m)
-{
 	if (mpr_nil(in))
 		return;
-	m->set = true;
-	uint32_t n = mpr_map(in);
-	m->kv = arena_array(a, n, sizeof(*m->kv));
-	if (m->kv == NULL) {
+	n = f->type == ST_MAP ? mpr_map(in) : mpr_array(in);
+	at = schema_list_new(f, n, a, l, &size);
+	if (at == NULL)
 		rd_fail(in, TV_ENOMEM);
-		return;
-	}
-	for (m->n = 0; m->n < n && in->err == TV_OK; m->n++) {
-		m->kv[m->n][0] = mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX);
-		m->kv[m->n][1] = mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX);
-	}
-}
-
-static void
-unpack_objs(const struct schema *sub, struct rd *in, struct arena *a, struct obj_list *l)
-{
-	uint32_t n = list_count(in, &l->set);
-
-	l->v = arena_array(a, n, sub->size);
-	if (l->v == NULL) {
-		rd_fail(in, TV_ENOMEM);
-		return;
-	}
-	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++)
-		/* The reader keeps the error. */
-		(void)schema_unpack(sub, in, a, (char *)l->v + (size_t)l->n * sub->size);
+	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++, at += size)
+		if (f->sub != NULL) {
+			(void)schema_unpack(f->sub, in, a, at);		/* the reader keeps the error */
+		} else if (f->type == ST_F64S) {
+			*(double *)(void *)at = mpr_f64(in);
+		} else {
+			*(struct span *)(void *)at = mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX);
+			if (f->type == ST_MAP)
+				((struct span *)(void *)at)[1] = mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX);
+		}
 }
 
 static void
@@ -288,21 +213,15 @@ unpack_field(const struct schema_field *f, struct rd *in, struct arena *a, void 
 	case ST_F64:
 		*AT(double, rec, f) = mpr_f64(in);
 		break;
-	case ST_STRS:
-		unpack_strs(in, a, AT(struct span_list, rec, f));
-		break;
-	case ST_F64S:
-		unpack_f64s(in, a, AT(struct f64_list, rec, f));
-		break;
-	case ST_MAP:
-		unpack_map(in, a, AT(struct span_map, rec, f));
-		break;
 	case ST_OBJ:
 		unpack_obj(f, in, a, rec);
 		break;
+	case ST_STRS:
+	case ST_F64S:
+	case ST_MAP:
 	case ST_OBJS:
 	case ST_OBJMAP:
-		unpack_objs(f->sub, in, a, AT(struct obj_list, rec, f));
+		unpack_list(f, in, a, AT(struct obj_list, rec, f));
 		break;
 	case ST_CONST:
 		break;
@@ -352,10 +271,6 @@ schema_field_named(const struct schema *s, unsigned from, struct span name, bool
 			return &s->fields[i];
 	return NULL;
 }
-
-_Static_assert(sizeof(struct span_list) == sizeof(struct obj_list) &&
-    sizeof(struct f64_list) == sizeof(struct obj_list) && sizeof(struct span_map) == sizeof(struct obj_list),
-    "lists of all types look the same");
 
 char *
 schema_list_new(const struct schema_field *f, size_t n, struct arena *a, void *list, size_t *size)
