@@ -21,6 +21,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/calls.h"
+#include "common/net/msg.h"
 #include "common/net/noise.h"
 
 #define BENCH_ADDR "127.2.0.9"
@@ -109,7 +110,7 @@ ask(struct bench *b)
 {
 	enum tv_err err;
 
-	TV_ASSERT(calls_start(b->calls, b->c, 1, b->body, MONO_S(30), on_done, b, &err) != 0);
+	TV_ASSERT(calls_start(b->calls, b->c, MSG_OP, b->body, MONO_S(30), on_done, b, &err) != 0);
 }
 
 static enum tv_err
