@@ -222,11 +222,10 @@ stream_flush(struct stream *s)
 {
 	size_t all = 0, n;
 
-	do {
-		n = stream_write(s, s->queue.data + s->queue_at, stream_queued(s));
+	while (stream_queued(s) > 0 && (n = stream_write(s, s->queue.data + s->queue_at, stream_queued(s))) > 0) {
 		s->queue_at += n;
 		all += n;
-	} while (n > 0 && stream_queued(s) > 0);
+	}
 	drop_written(s);
 	if (s->state == STREAM_OPEN || s->state == STREAM_ENDED)
 		apply_watch(s);
