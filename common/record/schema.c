@@ -1,4 +1,5 @@
 /* Records as msgpack, by their schema. */
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -253,13 +254,12 @@ schema_unpack_fields(const struct schema *s, uint32_t left, struct rd *in, struc
 static bool
 is_named(const char *field, struct span name, bool snake)
 {
-	for (size_t i = 0; i < name.len; i++) {
-		if (snake && name.p[i] == '_')
-			continue;
-		if (*field == '\0' || strncasecmp(field, (const char *)&name.p[i], 1) != 0)
+	if (!snake)		/* most differ in the first letter */
+		return name.len > 0 && ((uint8_t)field[0] | 0x20) == (name.p[0] | 0x20) &&
+		    strncasecmp(field, (const char *)name.p, name.len) == 0 && strlen(field) == name.len;
+	for (size_t i = 0; i < name.len; i++)
+		if (name.p[i] != '_' && (*field == '\0' || tolower((uint8_t)*field++) != tolower(name.p[i])))
 			return false;
-		field++;
-	}
 	return *field == '\0';
 }
 

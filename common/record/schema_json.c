@@ -397,17 +397,18 @@ static enum tv_err
 fill_object(struct from_json *j, const struct schema *s, unsigned from, json_t *obj, void *rec)
 {
 	const char *key;
+	size_t key_len;
 	json_t *value;
 
 	if (json_is_null(obj))
 		return TV_OK;
 	if (!json_is_object(obj))
 		return wrong_type(j, obj, s->name);
-	json_object_foreach(obj, key, value) {
-		const struct schema_field *f = schema_field_named(s, from, span_str(key), false);
+	json_object_keylen_foreach(obj, key, key_len, value) {
+		const struct schema_field *f = schema_field_named(s, from, span_of(key, key_len), false);
 
 		if (f == NULL && (j->flags & SJ_SNAKE))
-			f = schema_field_named(s, from, span_str(key), true);
+			f = schema_field_named(s, from, span_of(key, key_len), true);
 		if (f == NULL && (j->flags & SJ_STRICT || (j->flags & SJ_KNOWN && says_something(value))))
 			return unknown_field(j, key);
 		if (f == NULL && j->errbuf[0] == '\0' && says_something(value))
