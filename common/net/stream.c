@@ -23,11 +23,11 @@ apply_watch(struct stream *s)
 
 	int pending;
 
-	if (ev_is_active(&s->io) ? (s->io.events & (EV_READ | EV_WRITE)) == events : events == 0)
+	if (s->fd < 0 || (ev_is_active(&s->io) ? (s->io.events & (EV_READ | EV_WRITE)) == events : events == 0))
 		return;
 	pending = ev_clear_pending(s->loop, &s->io) & (events | STREAM_WOKEN);
 	ev_io_stop(s->loop, &s->io);
-	ev_io_set(&s->io, s->fd, events);
+	ev_io_modify(&s->io, events);
 	if (events != 0)
 		ev_io_start(s->loop, &s->io);
 	if (pending != 0)
@@ -72,7 +72,7 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 			return;
 		events = STREAM_GONE | (events & EV_CUSTOM);
 	}
-	if (s->state == STREAM_CONNECTING)
+	if (s->state == STREAM_CONNECTING && (events & EV_WRITE) != 0)
 		finish_connect(s);
 	s->ready(s, events);
 }
@@ -169,8 +169,7 @@ stream_deadline(struct stream *s, double seconds)
 void
 stream_wake(struct stream *s)
 {
-	if (!ev_is_pending(&s->io))
-		ev_feed_event(s->loop, &s->io, STREAM_WOKEN);
+	ev_feed_event(s->loop, &s->io, STREAM_WOKEN);
 }
 
 size_t
@@ -237,6 +236,7 @@ stream_unqueue(struct stream *s)
 {
 	buf_done(&s->queue);
 	s->queue_at = 0;
+	apply_watch(s);
 }
 
 bool

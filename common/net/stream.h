@@ -74,7 +74,8 @@ struct stream {				/* of its owner, who reads fd, state and error, and appends t
 };
 
 /*
- * Takes over fd, connected and non-blocking.  ready is called from the loop.  queue_max: bytes that may be queued.
+ * Takes over fd, connected and non-blocking.  ready is called from the loop.  queue_max: bytes that may be
+ * queued; what was written of them may take as many again.
  * Nothing is watched until stream_watch().
  */
 void stream_open(struct stream *s, struct ev_loop *loop, int fd, stream_ready *ready, size_t queue_max);

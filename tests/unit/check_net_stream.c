@@ -198,6 +198,9 @@ START_TEST(dialling)
 	stream_close(&a.s);
 	a.writes = 0;
 	stream_dial(&a.s, loop, &none, on_ready, QUEUE_MAX);
+	buf_puts(&a.s.queue, "never");				/* there is no socket that could be watched for room */
+	stream_watch(&a.s, 0);
+	ck_assert_uint_eq(stream_flush(&a.s), 0);
 	ck_assert_uint_eq(a.writes, 0);
 	ev_run(loop, EVRUN_NOWAIT);
 	ck_assert_uint_eq(a.writes, 1);
@@ -231,6 +234,18 @@ START_TEST(deadlines_and_wakes)
 	ck_assert_uint_eq(a.wakes, 0);
 	ev_run(loop, EVRUN_NOWAIT);
 	ck_assert_uint_eq(a.wakes, 1);
+	/* Nor does another event that waits take its place. */
+	a.writes = 0;
+	ev_feed_event(loop, &a.s.io, EV_WRITE);
+	stream_wake(&a.s);
+	ev_run(loop, EVRUN_NOWAIT);
+	ck_assert_uint_eq(a.wakes, 2);
+	ck_assert_uint_eq(a.writes, 1);
+	/* What is dropped is not waited for. */
+	buf_puts(&a.s.queue, "dropped");
+	stream_watch(&a.s, 0);
+	stream_unqueue(&a.s);
+	ck_assert(!ev_is_active(&a.s.io));
 	side_done(&a);
 	side_done(&b);
 	ev_loop_destroy(loop);
