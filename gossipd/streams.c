@@ -30,6 +30,7 @@ struct exchange {
 	struct streams *set;
 	struct addr peer;
 	bool dialled;
+	bool walled;			/* refused at once, by the walls */
 	bool spoke;			/* bytes came */
 	uint64_t id;			/* dialled: the core's */
 	enum phase phase;
@@ -241,16 +242,18 @@ say_walled(struct streams *t, const struct addr *to)
 		    "there, add it to peer_ports in gossipd.conf", net_text(to, text));
 }
 
-/* TV_EINVAL: the walls allow no connection to that port. */
+/* TV_EINVAL: the walls allow no connection to that port.  A packet filter's answer comes later. */
 static enum tv_err
-unreachable(struct streams *t, const struct addr *to, int error)
+unreachable(struct exchange *st)
 {
-	if (error == EACCES) {
-		say_walled(t, to);
+	struct streams *t = st->set;
+
+	if (st->walled) {
+		say_walled(t, &st->peer);
 		return TV_EINVAL;
 	}
-	t->lost.to = *to;
-	t->lost.error = error;
+	t->lost.to = st->peer;
+	t->lost.error = st->bytes.error;
 	return TV_EUNREACH;
 }
 
@@ -272,7 +275,7 @@ on_io(struct exchange *st)
 		return;
 	}
 	if (st->phase == PHASE_CONNECT && st->bytes.state == STREAM_CUT)
-		err = unreachable(t, &st->peer, st->bytes.error);
+		err = unreachable(st);
 	else if (st->phase == PHASE_CONNECT && stream_queued(&st->bytes) == 0)
 		err = TV_EUNREACH;		/* it could not be wrapped */
 	else if (st->phase == PHASE_CONNECT)
@@ -355,6 +358,7 @@ connect_to(struct exchange *st)
 
 	(void)addr_to_sock(&bare, &sa);
 	stream_dial(&st->bytes, st->set->conf.loop, &sa, on_ready, OUT_BYTES_MAX);
+	st->walled = st->bytes.state == STREAM_CUT && st->bytes.error == EACCES;
 }
 
 void
