@@ -85,11 +85,18 @@ file_read(const char *path, struct buf *out)
 
 /* -- folders -- */
 
+/* Some file systems sync no folders, since their names need none, or cannot be saved so. */
+static bool
+sync_folder(int fd)
+{
+	return fd >= 0 && (fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP);
+}
+
 /* Syncs a folder that was opened, if it was, and closes it. */
 static enum tv_err
 sync_and_close(int fd)
 {
-	bool synced = fd >= 0 && fsync(fd) == 0;
+	bool synced = sync_folder(fd);
 
 	close_quietly(fd);
 	return synced ? TV_OK : TV_ESYS;
@@ -231,7 +238,7 @@ file_create(int dir, const char *path, struct span bytes, mode_t mode)
 	if (fd >= 0)
 		unlink_quietly(dir, temp);
 	close_quietly(fd);
-	if ((made || there) && fsync(parent) == 0) {
+	if ((made || there) && sync_folder(parent)) {
 		close_quietly(parent);
 		return made ? TV_OK : TV_EEXIST;
 	}

@@ -252,12 +252,14 @@ on_stream(struct stream *b, int events)
 		stream_watch(b, STREAM_READ);
 }
 
-static void
+/* False: no memory. */
+static bool
 send_tcp(struct upstream_call *c)
 {
 	stream_dial(&c->conn, c->server->loop, &c->to, on_stream, 2 + DNS_MESSAGE_BYTES_MAX);
 	buf_reset(&c->in);
 	buf_put(&c->conn.queue, c->msg, c->original.len + 2);
+	return !c->conn.queue.failed;
 }
 
 /* -- which one, and how -- */
@@ -305,9 +307,7 @@ start_at(struct upstream_call *c, bool stream)
 	randomise(c);
 	map_add(&u->expecting, &c->node, c->id);
 	c->expects = true;
-	if (stream)
-		send_tcp(c);
-	if (stream || send_udp(c)) {
+	if (stream ? send_tcp(c) : send_udp(c)) {
 		ev_timer_set(&c->timer, mono_seconds((struct mono){ s->conf.recursor_timeout }), 0.);
 		ev_timer_start(s->loop, &c->timer);
 		return true;

@@ -548,7 +548,8 @@ http_quiesce(struct http *h)
 static void
 end_waiting(struct http *h)
 {
-	for (struct request *r = h->conf.api->live; r != NULL; r = r->next) {
+	for (struct request *r = h->conf.api->live, *next; r != NULL; r = next) {
+		next = r->next;			/* r may be freed */
 		api_cancel(r);
 		if (!r->answered)
 			answer_text(r, 500, "rpcd is stopping");
