@@ -171,7 +171,13 @@ json_text(const json_t *obj, const char *key)
 json_t *
 ctl_get(struct ctl *ctl, const char *path)
 {
-	return client_get_json(ctl_client(ctl), ctl->verb->words, path);
+	char words[128] = "";
+
+	/* As they are typed: one row has a word that may be left out. */
+	for (const char *w = ctl->verb->words; *w != '\0' && strlen(words) + 1 < sizeof(words); w++)
+		if (*w != '[' && *w != ']')
+			strncat(words, w, 1);
+	return client_get_json(ctl_client(ctl), words, path);
 }
 
 int

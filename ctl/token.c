@@ -79,7 +79,6 @@ token_file_read(const char *what, const char *path, struct buf *out)
 		return false;
 	}
 	good = fd >= 0 && (input ? read_line(out) : file_read_fd(fd, out) != TV_ESYS);
-	out->failed = out->failed || (!input && out->len > TOKEN_BYTES_MAX);
 	if (!good)
 		fprintf(stderr, "clusterctl: %s: %s: %s\n", what, name, strerror(errno));
 	if (fd >= 0 && !input)
@@ -136,7 +135,7 @@ take(struct ctl *ctl, const char *secret, const char *from)
 static bool
 take_file(struct ctl *ctl, const char *path, const char *from)
 {
-	buf_init(&ctl->token, TOKEN_BYTES_MAX + 4096);
+	buf_init(&ctl->token, TOKEN_BYTES_MAX);
 	if (!token_file_read(from, path, &ctl->token))
 		return false;
 	ctl->token_from = from;

@@ -9,7 +9,7 @@
 #include "ctl/acl.h"
 
 #define BEARER_BYTES_MAX (64u << 10)
-#define SECRET_BYTES_MAX 8192u
+#define SECRET_BYTES_MAX 4096u
 
 /* -- showing -- */
 

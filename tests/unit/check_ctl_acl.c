@@ -339,6 +339,7 @@ END_TEST
 
 START_TEST(logins)
 {
+	static char large[12000];
 	char words[256];
 
 	answers(0, "POST /v1/acl/login", 200, "{\"AccessorID\":\"" ID_A "\",\"SecretID\":\"" SECRET "\",\"AuthMethod\":\"m\"}");
@@ -346,6 +347,12 @@ START_TEST(logins)
 	ck_assert_int_eq(call(words), 0);
 	ck_assert_str_eq(fake.asked, "POST /v1/acl/login {\"AuthMethod\":\"m\",\"Meta\":{\"a\":\"b=c\"},\"BearerToken\":\"e.y.J\"}\n");
 	ck_assert_ptr_nonnull(strstr(out_text, SECRET));
+	/* Of an issuer that names many groups. */
+	memset(large, 'x', sizeof(large) - 1);
+	large[sizeof(large) - 1] = '\0';
+	answers(0, "POST /v1/acl/login", 200, "{\"AccessorID\":\"" ID_A "\",\"SecretID\":\"" SECRET "\",\"AuthMethod\":\"m\"}");
+	snprintf(words, sizeof(words), "acl login --method m --bearer-token-file %s", file("jwt", large, 0600));
+	ck_assert_int_eq(call(words), 0);
 	snprintf(words, sizeof(words), "acl login --method m --bearer-token-file %s --meta a", file("jwt", "e.y.J\n", 0600));
 	ck_assert_int_eq(call(words), 2);
 	setenv("TRIUMVIR_TOKEN", SECRET, 1);
