@@ -428,7 +428,7 @@ bool fsm_guards_nodes(const struct fsm *f);
 bool fsm_has_node(struct fsm *f, struct span node);
 /* Each node that has a serfHealth check, those behind the name `after`, as above. */
 enum tv_err fsm_each_serf_node(struct fsm *f, struct span after,
-    bool (*fn)(void *ctx, struct span node, struct span id, struct span status), void *ctx);
+    bool (*fn)(void *ctx, struct span node, struct span id, const struct check *serf), void *ctx);
 /* Was this server id removed for good (SERVER_TOMBSTONE)? */
 bool fsm_server_tombstoned(struct fsm *f, struct span id);
 /*

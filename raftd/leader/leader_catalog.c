@@ -53,6 +53,8 @@ struct leader_catalog {
 	struct look *look;		/* under way; or NULL */
 	struct strays *strays;
 	bool removing;			/* what strays_look() finds; else it becomes critical */
+	bool marking;			/* the last look was for that */
+	unsigned to_write;		/* that it found, and that were not critical */
 	struct mono restored_at;	/* when the state was last */
 	struct refusals *refusals;
 	ev_timer whole, retry, restored;
@@ -367,35 +369,37 @@ leader_catalog_is_behind(const struct leader_catalog *c)
 
 /* -- as a whole -- */
 
-/* Its check alone, and not if the node's name is another's when the log comes to it. */
+/* If the check is still what it was when the log comes to it: a node that is gone meanwhile is not made anew. */
 static void
-write_restored(struct leader_catalog *c, const struct reconcile_node *n)
+write_restored(struct leader_catalog *c, const struct stray *s)
 {
-	struct catalog_register args = { .ID = n->id, .Node = n->name, .Datacenter = span_str(c->d->cluster.datacenter),
-	    .SkipNodeUpdate = true, .has_check = true };
+	struct txn_op op = { .has_check = true, .Check = { .Verb = span_str("cas") } };
+	struct txn args = { .Ops = { .v = &op, .n = 1, .set = true } };
 	char name[300];
 
-	member_entry_health(n->name, false, &args.Check);
-	args.Check.Output = span_str("Not a member of the pool: restored from an archive");
-	if (propose(c, n->name, n->id, OP_CATALOG_REGISTER, &args) == TV_OK)
+	member_entry_health(s->node.name, false, &op.Check.Check);
+	op.Check.Check.Output = span_str("Not a member of the pool: restored from an archive");
+	op.Check.Check.ModifyIndex = s->index;
+	if (propose(c, s->node.name, s->node.id, OP_TXN_APPLY, &args) == TV_OK)
 		log_info("triumvir", "node '%s' of the restored archive is no member, marking health critical",
-		    log_safe(n->name, name, sizeof(name)));
+		    log_safe(s->node.name, name, sizeof(name)));
 }
 
 static void
-on_stray(void *ctx, const struct reconcile_node *n, bool critical)
+on_stray(void *ctx, const struct stray *s)
 {
 	struct leader_catalog *c = ctx;
 
-	if (is_changing(c, n->name, n->id))
+	c->to_write += !s->critical;
+	if (is_changing(c, s->node.name, s->node.id))
 		return;				/* at the next look */
 	if (c->removing)
-		(void)deregister(c, n, "reaped");
-	else if (!critical)
-		write_restored(c, n);
+		(void)deregister(c, &s->node, "reaped");
+	else if (!s->critical)
+		write_restored(c, s);
 }
 
-/* Until gossip is settled, or a comparison as a whole has had its turn. */
+/* Looks until nothing is left to be written, or a comparison as a whole has had its turn; never beside that. */
 static void
 on_restored(struct ev_loop *loop, ev_timer *w, int revents)
 {
@@ -404,19 +408,24 @@ on_restored(struct ev_loop *loop, ev_timer *w, int revents)
 	bool over = mono_before(interval, mono_sub(clock_mono(), c->restored_at));
 
 	(void)revents;
-	if (!over && (!c->active || !gossip_settled(c->d->gossip, settled)))
+	if (!over && (!c->active || strays_are_looked_for(c->strays) || !gossip_settled(c->d->gossip, settled)))
 		return;
-	ev_timer_stop(loop, w);
-	if (!over) {
-		c->removing = false;
-		strays_look(c->strays, settled);
+	over = over || (c->marking && strays_were_all_found(c->strays) && c->to_write == 0);
+	c->marking = !over;
+	if (over) {
+		ev_timer_stop(loop, w);
+		return;
 	}
+	c->removing = false;
+	c->to_write = 0;
+	strays_look(c->strays, settled);
 }
 
 void
 leader_catalog_restored(struct leader_catalog *c)
 {
 	c->restored_at = clock_mono();
+	c->marking = false;
 	ev_timer_stop(c->d->loop, &c->restored);
 	ev_timer_set(&c->restored, 0.0, 1.0);
 	ev_timer_start(c->d->loop, &c->restored);
@@ -434,6 +443,7 @@ on_whole(struct ev_loop *loop, ev_timer *w, int revents)
 	leader_catalog_wake(c);
 	if (gossip_settled(c->d->gossip, c->d->conf.reconcile_interval)) {
 		c->removing = true;
+		c->marking = false;
 		strays_look(c->strays, c->d->conf.reconcile_interval);
 	}
 }

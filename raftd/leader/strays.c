@@ -14,28 +14,28 @@ struct strays {
 	struct raftd *d;
 	strays_found *found;
 	void *ctx;
-	bool looking, running;
+	bool looking, running, whole;	/* whole: the last look was */
 	struct mono settled;		/* of the look */
 	uint64_t round, asked;		/* of looks; that of the piece that was asked for */
 	char after[NAME_MAX_BYTES + 1];	/* the last node of the piece before; "" */
 	/* The piece: the thread's while running. */
 	char from[NAME_MAX_BYTES + 1];	/* behind this one */
 	struct arena arena;
-	struct reconcile_node nodes[STRAYS_PIECE];
-	bool critical[STRAYS_PIECE];
+	struct stray piece[STRAYS_PIECE];
 	unsigned count;
 	enum tv_err err;
 };
 
 static bool
-on_node(void *ctx, struct span node, struct span id, struct span status)
+on_node(void *ctx, struct span node, struct span id, const struct check *serf)
 {
 	struct strays *s = ctx;
+	struct stray *x = &s->piece[s->count];
 
-	s->critical[s->count] = span_eqs(status, "critical");
-	s->nodes[s->count] = (struct reconcile_node){ .known = true, .member = true, .name = arena_copy(&s->arena, node),
+	*x = (struct stray){ .critical = span_eqs(serf->Status, "critical"), .index = serf->ModifyIndex };
+	x->node = (struct reconcile_node){ .known = true, .member = true, .name = arena_copy(&s->arena, node),
 	    .id = id.len > 0 ? arena_copy(&s->arena, id) : span_str("") };
-	if (s->nodes[s->count].name.p == NULL || s->nodes[s->count].id.p == NULL) {
+	if (x->node.name.p == NULL || x->node.id.p == NULL) {
 		s->err = TV_ENOMEM;
 		return false;
 	}
@@ -53,16 +53,17 @@ work(struct fsm *reader, void *ctx)
 		s->err = err;
 }
 
-/* What gossipd does not know now.  Without memory: at the next look. */
-static void
+/* What gossipd does not know now.  False: no memory. */
+static bool
 report(struct strays *s)
 {
 	struct reconcile_view *v = members_view(s->d);
 
 	for (unsigned i = 0; i < s->count && v != NULL; i++)
-		if (reconcile_is_stray(v, &s->nodes[i]))
-			s->found(s->ctx, &s->nodes[i], s->critical[i]);
+		if (reconcile_is_stray(v, &s->piece[i].node))
+			s->found(s->ctx, &s->piece[i]);
 	reconcile_view_free(v);
+	return v != NULL;
 }
 
 static void
@@ -77,8 +78,11 @@ done(void *ctx)
 	s->looking = gossip_settled(s->d->gossip, s->settled) && s->err == TV_OK;
 	if (!s->looking)
 		return;
-	s->looking = s->count == STRAYS_PIECE && span_copy(s->nodes[s->count - 1].name, s->after, sizeof(s->after));
-	report(s);
+	s->looking = s->count == STRAYS_PIECE && span_copy(s->piece[s->count - 1].node.name, s->after, sizeof(s->after));
+	if (!report(s))
+		s->looking = false;
+	else
+		s->whole = s->count < STRAYS_PIECE;
 }
 
 void
@@ -101,8 +105,21 @@ strays_look(struct strays *s, struct mono settled)
 	s->round++;
 	s->settled = settled;
 	s->looking = true;
+	s->whole = false;
 	s->after[0] = '\0';
 	strays_turn(s);
+}
+
+bool
+strays_are_looked_for(const struct strays *s)
+{
+	return s->looking;
+}
+
+bool
+strays_were_all_found(const struct strays *s)
+{
+	return s->whole;
 }
 
 void

@@ -10,14 +10,23 @@
 
 struct strays;
 
-/* Called on the loop for each one, which is borrowed.  critical: its serfHealth is. */
-typedef void strays_found(void *ctx, const struct reconcile_node *n, bool critical);
+struct stray {
+	struct reconcile_node node;
+	bool critical;			/* its serfHealth is */
+	uint64_t index;			/* at which that was written */
+};
+
+/* Called on the loop for each one, which is borrowed. */
+typedef void strays_found(void *ctx, const struct stray *s);
 
 /* NULL: no memory. */
 struct strays *strays_new(struct raftd *d, strays_found *found, void *ctx);
 void strays_free(struct strays *s);
 /* Begins a look, from the first node on, which is given up when gossip is not settled for that time (gossip_settled()). */
 void strays_look(struct strays *s, struct mono settled);
+/* Does a look go on?  Else: did the last one come to the end of the catalog? */
+bool strays_are_looked_for(const struct strays *s);
+bool strays_were_all_found(const struct strays *s);
 /* Ends it; found is not called any more. */
 void strays_stop(struct strays *s);
 /* Goes on with it, if it waits for that: it does so after each piece, of at most STRAYS_PIECE nodes. */

@@ -991,10 +991,10 @@ START_TEST(small_requests_stay_small)
 END_TEST
 
 static bool
-count_serf(void *ctx, struct span node, struct span id, struct span status)
+count_serf(void *ctx, struct span node, struct span id, const struct check *serf)
 {
 	(void)id;
-	ck_assert(span_eqs(node, "n") && span_eqs(status, "passing"));
+	ck_assert(span_eqs(node, "n") && span_eqs(serf->Status, "passing"));
 	++*(unsigned *)ctx;
 	return true;
 }
@@ -1005,12 +1005,12 @@ struct names {
 };
 
 static bool
-one_name(void *ctx, struct span node, struct span id, struct span status)
+one_name(void *ctx, struct span node, struct span id, const struct check *serf)
 {
 	struct names *n = ctx;
 
 	(void)id;
-	(void)status;
+	(void)serf;
 	ck_assert(span_copy(node, n->last, sizeof(n->last)));
 	buf_putspan(&n->all, node);
 	return false;

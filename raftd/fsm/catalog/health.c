@@ -378,7 +378,7 @@ fsm_node_of_id(struct fsm *f, struct span id, struct arena *a, struct node *out,
 
 enum tv_err
 fsm_each_serf_node(struct fsm *f, struct span after,
-    bool (*fn)(void *ctx, struct span node, struct span id, struct span status), void *ctx)
+    bool (*fn)(void *ctx, struct span node, struct span id, const struct check *serf), void *ctx)
 {
 	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
 	struct tbl_scan s;
@@ -401,7 +401,7 @@ fsm_each_serf_node(struct fsm *f, struct span after,
 		if (!tbl_decode(f, &node_schema, val, &a, &n))
 			break;
 		if (catalog_check(f, n.Node, span_str("serfHealth"), &a, &c))
-			more = fn(ctx, n.Node, n.ID, c.Status);
+			more = fn(ctx, n.Node, n.ID, &c);
 	}
 	tbl_scan_end(&s);
 	arena_done(&a);
