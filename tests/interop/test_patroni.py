@@ -82,11 +82,23 @@ class Patroni:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
             self.process = None
-        try:
-            with open(os.path.join(self.home, "data", "postmaster.pid")) as f:
-                os.killpg(int(f.readline()), signal.SIGKILL)
-        except (OSError, ValueError):
-            pass
+        for pid in self.servers():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        wait_for("PostgreSQL of %s is gone" % self.name, lambda: not self.servers())
+
+    def servers(self):
+        """PostgreSQL's processes of this node: those that are in its folder."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink("/proc/%s/cwd" % pid).startswith(self.home):
+                    found.append(int(pid))
+            except OSError:
+                pass
+        return found
 
     def sql(self, text):
         """What psql prints; raises OSError where it fails."""
