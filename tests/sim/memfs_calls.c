@@ -168,6 +168,22 @@ open(const char *path, int flags, ...)
 	return is_ours(path) ? open_ours(path, flags) : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
+/* A whole path: what is seen from a folder of ours is not simulated. */
+int
+openat(int dir, const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list ap;
+
+	if (flags & (O_CREAT | __O_TMPFILE)) {
+		va_start(ap, flags);
+		mode = va_arg(ap, mode_t);
+		va_end(ap);
+	}
+	TV_ASSERT(dir == AT_FDCWD || file_of(dir) == NULL);
+	return is_ours(path) ? open_ours(path, flags) : (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
 int __open_2(const char *path, int flags);
 int
 __open_2(const char *path, int flags)
@@ -457,6 +473,12 @@ renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned f
 	if ((flags & RENAME_NOREPLACE) && stat(to, &st) == 0)
 		return fail(EEXIST);
 	return rename(from, to);
+}
+
+int
+renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+	return renameat2(from_dir, from, to_dir, to, 0);
 }
 
 /* -- asking */
