@@ -164,6 +164,7 @@ unpack_list(const struct schema_field *f, struct rd *in, struct arena *a, struct
 	size_t size;
 	char *at;
 
+	*l = (struct obj_list){ .n = 0 };	/* a record that is used again has the list of the one before */
 	if (mpr_nil(in))
 		return;
 	n = f->type == ST_MAP ? mpr_map(in) : mpr_array(in);

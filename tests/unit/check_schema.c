@@ -308,6 +308,24 @@ START_TEST(field_names)
 END_TEST
 
 /* For each type of list: as many zeroed elements as it shall have, and the arena's cap. */
+START_TEST(lists_that_are_not_there)
+{
+	struct service none = { .ID = span_str("a") }, again = none;
+	struct arena a = ARENA_INIT(4096);
+	struct buf b = BUF_INIT(4096);
+	struct rd r;
+
+	again.Tags = (struct span_list){ .v = &again.ID, .n = 32, .set = true };
+	again.Meta = (struct span_map){ .n = 32, .set = true };
+	schema_pack(&service_schema, &none, &b);
+	r = rd_span_over(buf_span(&b));
+	ck_assert_int_eq(schema_unpack(&service_schema, &r, &a, &again), TV_OK);
+	ck_assert(again.Tags.n == 0 && !again.Tags.set && again.Meta.n == 0 && !again.Meta.set);
+	buf_done(&b);
+	arena_done(&a);
+}
+END_TEST
+
 START_TEST(new_lists)
 {
 	static const struct { const char *name; size_t size; } v[] = {
@@ -352,6 +370,7 @@ main(void)
 	tcase_add_test(t, other_versions);
 	tcase_add_test(t, why_no_duration);
 	tcase_add_test(t, field_names);
+	tcase_add_test(t, lists_that_are_not_there);
 	tcase_add_test(t, new_lists);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
