@@ -1,6 +1,7 @@
 /*
- * FNV-1a of 64 bits: a quick hash for keys that nobody gains by aiming at, and a stable number for a text.  Where peers
- * or clients choose the keys of a table see map_hash() and keyed_hash().  Source: draft-eastlake-fnv.
+ * FNV-1a of 64 bits: a quick hash for keys that come from our own configuration or state, and a stable number for a
+ * text.  Its collisions can be chosen: where peers or clients choose the keys of a table, see map_hash() and
+ * keyed_hash().  Source: draft-eastlake-fnv.
  */
 #ifndef TV_COMMON_BASE_FNV_H
 #define TV_COMMON_BASE_FNV_H

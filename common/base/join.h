@@ -46,7 +46,7 @@ void join_wait(struct join_flight *f, struct join_waiter *w);
  * NULL: another one needs it, or w waited for nothing.
  */
 struct join_flight *join_leave(struct join_waiter *w);
-/* Closes the flight.  From now on it is freed by the caller of this, whoever leaves. */
+/* Closes the flight.  From now on the caller of join_end() frees it, also when the last waiter leaves. */
 void join_end(struct map *open, struct join_flight *f);
 /* Takes out the newest waiter; NULL: none is left. */
 struct join_waiter *join_next(struct join_flight *f);

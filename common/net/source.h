@@ -10,7 +10,7 @@
 
 /*
  * The source that an address belongs to: an IPv4 address (mapped ones too), or the /64 of an IPv6 address, since
- * whoever has one of these has them all.  Exact, not a hash.  0: none, or another family.
+ * a host that has one address of a /64 can have all of them.  Exact, not a hash.  0: none, or another family.
  */
 uint64_t source_of_ip(const struct addr *a);
 uint64_t source_of(const struct sockaddr *from);

@@ -111,7 +111,7 @@ void forward_hold_cb(struct ev_loop *loop, ev_timer *w, int revents);
 /* -- dispatch.c -- */
 /* Sends the request where it belongs now.  Ends, holds or leaves the forward under way. */
 void dispatch_try(struct forward *u);
-/* Takes back what is under way, if anything is: nobody will say anything about it any more. */
+/* Cancels the question to raftd, the link or the provider, if one is under way: its callback will not be called. */
 void dispatch_recall(struct forward *u);
 /* Is there another leader than at the last look? */
 bool dispatch_reign_note(struct route *r);

@@ -1388,7 +1388,7 @@ START_TEST(node_refused)
 }
 END_TEST
 
-/* Entries by themselves: the checks of each service are met in the order in which they came to it, whoever leaves. */
+/* Entries by themselves: the checks of each service are met in the order in which they were added, also after others were removed. */
 START_TEST(checks_of_services_in_order)
 {
 	enum { ENTRIES = 40 };
