@@ -89,6 +89,21 @@ START_TEST(write_goes_to_the_leader)
 }
 END_TEST
 
+/* Of its address only our raftd knows, which writes IPv6 in brackets. */
+START_TEST(write_goes_to_a_leader_that_gossip_does_not_know)
+{
+	start(true, 1000);
+	strcpy(local.leader_id, "unknown-id");
+	strcpy(local.leader_addr, "[fd00::1]:8300");
+	ask(OP_KV_APPLY, "dc1", 0);
+	ck_assert_uint_eq(sent_count, 1);
+	ck_assert_str_eq(sent[0].ip, "fd00::1");
+	link_says(0, TV_OK);
+	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
 START_TEST(not_leader_is_held_and_tried_again)
 {
 	start(true, 60000);
@@ -457,6 +472,7 @@ main(void)
 	tcase_add_test(t, read_stays_here);
 	tcase_add_test(t, forwards_are_used_again);
 	tcase_add_test(t, write_goes_to_the_leader);
+	tcase_add_test(t, write_goes_to_a_leader_that_gossip_does_not_know);
 	tcase_add_test(t, not_leader_is_held_and_tried_again);
 	tcase_add_test(t, no_leader_fails_after_the_hold);
 	tcase_add_test(t, lost_answer_of_a_write_is_unknown_and_not_repeated);
