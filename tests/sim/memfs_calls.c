@@ -165,7 +165,7 @@ open(const char *path, int flags, ...)
 		mode = va_arg(ap, mode_t);
 		va_end(ap);
 	}
-	return is_ours(path) ? open_ours(path, flags) : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+	return openat(AT_FDCWD, path, flags, mode);
 }
 
 /* A whole path: what is seen from a folder of ours is not simulated. */
