@@ -4,7 +4,7 @@
 
 #include "raftd/fsm/copy/archive.h"
 #include "raftd/fsm/copy/snapfile.h"
-#include "raftd/fsm/tables.h"
+#include "raftd/fsm/table/tables.h"
 
 #include "ctl/snapfacts.h"
 

@@ -10,8 +10,8 @@
 #include "common/base/rng.h"
 #include "common/record/coordinate.h"
 #include "raftd/fsm/fsm.h"
-#include "raftd/fsm/key.h"
-#include "raftd/fsm/tables.h"
+#include "raftd/fsm/table/key.h"
+#include "raftd/fsm/table/tables.h"
 #include "raftd/store/bdb/store_env.h"
 
 #define STATE_FILE "state.db"

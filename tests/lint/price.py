@@ -17,7 +17,7 @@ import tempfile
 
 SRC = os.environ.get("srcdir") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 # A row here makes what others write by hand.
-TABLES = {"common/record/ops.h", "common/record/records.h", "common/net/msg.h", "raftd/fsm/tables.h", "rpcd/api/endpoint.h",
+TABLES = {"common/record/ops.h", "common/record/records.h", "common/net/msg.h", "raftd/fsm/table/tables.h", "rpcd/api/endpoint.h",
           "ctl/verbs.c", "common/conf/cluster_conf.c", "gossipd/opts.c", "raftd/opts.c", "rpcd/opts.c"}
 KINDS = ("code", "tests", "man", "docs", "build", "other")
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "raftd/fsm/copy/snapfile.h"
-#include "raftd/fsm/key.h"
+#include "raftd/fsm/table/key.h"
 
 static const char magic[8] = { 'T', 'V', 'S', 'N', 'A', 'P', '1', '\n' };
 

@@ -18,8 +18,8 @@
  *		TALLY(name): its records are counted
  *		OWN(): it belongs to this cluster alone, and goes into no archive
  */
-#ifndef TV_RAFTD_FSM_TABLES_H
-#define TV_RAFTD_FSM_TABLES_H
+#ifndef TV_RAFTD_FSM_TABLE_TABLES_H
+#define TV_RAFTD_FSM_TABLE_TABLES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/record/records.h"
-#include "raftd/fsm/tables.h"
+#include "raftd/fsm/table/tables.h"
 
 #define STORED(record) .schema = &record##_schema, .value = #record
 #define RAW(bytes_, words) .bytes = (bytes_), .value = (words)

@@ -1,5 +1,5 @@
 /* Building and taking apart keys of the state's btree. */
-#include "raftd/fsm/key.h"
+#include "raftd/fsm/table/key.h"
 
 void
 tkey_begin(struct tkey *k, enum tbl table)

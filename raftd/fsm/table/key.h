@@ -2,13 +2,13 @@
  * Keys of the one btree: a table byte, then parts.  A part is either the rest of the key as it is, or escaped and
  * ended so that keys of several parts sort by their first part first: 00 becomes 00 ff, the end is 00 01.
  */
-#ifndef TV_RAFTD_FSM_KEY_H
-#define TV_RAFTD_FSM_KEY_H
+#ifndef TV_RAFTD_FSM_TABLE_KEY_H
+#define TV_RAFTD_FSM_TABLE_KEY_H
 
 #include <stdint.h>
 
 #include "common/base/rd.h"
-#include "raftd/fsm/tables.h"
+#include "raftd/fsm/table/tables.h"
 
 #define TKEY_BYTES_MAX 8448		/* table byte, time, longest kv key, some room; three escaped names fit too */
 
