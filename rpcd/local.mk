@@ -28,7 +28,7 @@ rpcd_librpcacl_a_SOURCES = \
 
 # Copies of the primary datacenter's tokens, policies and roles.
 noinst_LIBRARIES += rpcd/librpcreplicate.a
-rpcd_librpcreplicate_a_SOURCES = rpcd/acl/replicate.c rpcd/acl/replicate.h
+rpcd_librpcreplicate_a_SOURCES = rpcd/replicate/replicate.c rpcd/replicate/replicate.h
 
 # The agent's cache.  Its table is pure: tests link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpccachetable.a rpcd/librpccache.a
@@ -39,16 +39,21 @@ rpcd_librpccache_a_SOURCES = rpcd/cache/cache.c rpcd/cache/cache.h rpcd/cache/qu
 # The HTTP API without sockets: what unit tests link.
 noinst_LIBRARIES += rpcd/librpcapi.a
 rpcd_librpcapi_a_SOURCES = \
-	rpcd/api/params.c rpcd/api/params.h rpcd/api/api_request.c rpcd/api/api_request.h rpcd/api/gzip.c rpcd/api/gzip.h \
-	rpcd/api/browser_guard.c rpcd/api/access.c rpcd/api/tenancy.c rpcd/api/api_agent_token.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/audit.c rpcd/api/audit.h rpcd/api/members_json.c rpcd/api/members_json.h \
-	rpcd/api/api.c rpcd/api/api.h rpcd/api/endpoint.c rpcd/api/endpoint.h rpcd/api/handler.c rpcd/api/render.c rpcd/api/filter.c rpcd/api/cached.c rpcd/api/translate.c \
-	rpcd/api/api_kv.c rpcd/api/api_config.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_ui.c rpcd/api/api_health.c rpcd/api/api_status.c \
-	rpcd/api/api_agent.c rpcd/api/agent_stats.c rpcd/api/agent_stats.h rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_agent.h \
-	rpcd/api/api_agent_services.c rpcd/api/api_agent_health.c rpcd/api/api_operator.c rpcd/api/api_acl.c rpcd/api/api_acl_token.c rpcd/api/api_acl_policy.c rpcd/api/api_acl_auth.c rpcd/api/api_acl.h \
-	rpcd/api/api_autopilot.c rpcd/api/host.c rpcd/api/host.h \
-	rpcd/api/api_event.c rpcd/api/api_queries.c rpcd/api/api_monitor.c rpcd/api/api_metrics.c \
-	rpcd/api/api_coordinate.c rpcd/api/api_keyring.c rpcd/api/api_snapshot.c rpcd/api/api_txn.c rpcd/api/api_prepared.c \
-	rpcd/api/api_dns.c
+	rpcd/api/access.c rpcd/api/api.c rpcd/api/api.h rpcd/api/api_request.c rpcd/api/api_request.h rpcd/api/audit.c \
+	rpcd/api/audit.h rpcd/api/browser_guard.c rpcd/api/cached.c rpcd/api/endpoint.c rpcd/api/endpoint.h \
+	rpcd/api/filter.c rpcd/api/gzip.c rpcd/api/gzip.h rpcd/api/handler.c rpcd/api/not_served.c rpcd/api/params.c \
+	rpcd/api/params.h rpcd/api/render.c rpcd/api/request_log.c rpcd/api/tenancy.c rpcd/api/translate.c
+# Its families of paths.
+rpcd_librpcapi_a_SOURCES += \
+	rpcd/api/v1/acl.c rpcd/api/v1/acl.h rpcd/api/v1/acl_auth.c rpcd/api/v1/acl_policy.c rpcd/api/v1/acl_token.c \
+	rpcd/api/v1/agent.c rpcd/api/v1/agent.h rpcd/api/v1/agent_checks.c rpcd/api/v1/agent_coord.c \
+	rpcd/api/v1/agent_health.c rpcd/api/v1/agent_services.c rpcd/api/v1/agent_stats.c rpcd/api/v1/agent_stats.h \
+	rpcd/api/v1/agent_token.c rpcd/api/v1/autopilot.c rpcd/api/v1/catalog.c rpcd/api/v1/config.c \
+	rpcd/api/v1/coordinate.c rpcd/api/v1/dns.c rpcd/api/v1/event.c rpcd/api/v1/health.c rpcd/api/v1/host.c \
+	rpcd/api/v1/host.h rpcd/api/v1/keyring.c rpcd/api/v1/kv.c rpcd/api/v1/members_json.c \
+	rpcd/api/v1/members_json.h rpcd/api/v1/metrics.c rpcd/api/v1/monitor.c rpcd/api/v1/operator.c \
+	rpcd/api/v1/prepared.c rpcd/api/v1/queries.c rpcd/api/v1/session.c rpcd/api/v1/snapshot.c rpcd/api/v1/status.c \
+	rpcd/api/v1/txn.c rpcd/api/v1/ui.c
 
 # HTTP/1.1.  http_scan.c, heads and chunks, is pure: tests and fuzzers link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpchttp.a
@@ -97,28 +102,36 @@ rpcd_rpcd_dns_LDADD = rpcd/librpcdns.a $(RT_LIBS)
 # The table of what is registered on this node: pure; clock, catalog and file are handed in.
 noinst_LIBRARIES += rpcd/librpcregistry.a
 rpcd_librpcregistry_a_SOURCES = \
-	rpcd/agent/registry.c rpcd/agent/registry_index.c rpcd/agent/registry_define.c rpcd/agent/registry_sync.c rpcd/agent/registry_rights.c rpcd/agent/own_node.c rpcd/agent/own_node.h rpcd/agent/registry_node.c rpcd/agent/registry.h rpcd/agent/registry_int.h
+	rpcd/registry/registry.c rpcd/registry/registry_index.c rpcd/registry/registry_define.c \
+	rpcd/registry/registry_sync.c rpcd/registry/registry_rights.c rpcd/registry/own_node.c \
+	rpcd/registry/own_node.h rpcd/registry/registry_node.c rpcd/registry/registry.h rpcd/registry/registry_int.h
 # What clients write of services and checks; pure, and the API needs it.
 noinst_LIBRARIES += rpcd/librpcdefinition.a
-rpcd_librpcdefinition_a_SOURCES = rpcd/agent/definition.c rpcd/agent/sidecar.c rpcd/agent/definition.h
+rpcd_librpcdefinition_a_SOURCES = rpcd/registry/definition.c rpcd/registry/sidecar.c rpcd/registry/definition.h
 # The same in the files of services.d: def_files.c reads them, the others are pure.
 noinst_LIBRARIES += rpcd/librpcdefset.a
-rpcd_librpcdefset_a_SOURCES = rpcd/agent/def_set.c rpcd/agent/def_set.h rpcd/agent/def_hcl.c rpcd/agent/def_hcl.h rpcd/agent/def_fields.c rpcd/agent/def_fields.h \
-	rpcd/agent/def_files.c rpcd/agent/def_files.h
+rpcd_librpcdefset_a_SOURCES = \
+	rpcd/registry/def_set.c rpcd/registry/def_set.h rpcd/registry/def_hcl.c rpcd/registry/def_hcl.h \
+	rpcd/registry/def_fields.c rpcd/registry/def_fields.h rpcd/registry/def_files.c rpcd/registry/def_files.h
 
 # This node: its checks, its reports, its log, joining and leaving.
 noinst_LIBRARIES += rpcd/librpcagent.a
 rpcd_librpcagent_a_SOURCES = \
-	rpcd/agent/admin.c rpcd/agent/admin.h rpcd/agent/coord_report.c rpcd/agent/coord_report.h rpcd/agent/twin_watch.c rpcd/agent/twin_watch.h \
-	rpcd/agent/log_streams.c rpcd/agent/log_streams.h \
-	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/alias.c rpcd/agent/alias.h rpcd/agent/registry_file.c \
-	rpcd/agent/dns_conf.c rpcd/agent/dns_conf.h rpcd/agent/dns_lookups.c rpcd/agent/dns_lookups.h \
-	rpcd/agent/dns_explain.c rpcd/agent/dns_explain.h \
-	rpcd/agent/dns_reply.c rpcd/agent/dns_reply.h \
-	rpcd/agent/dns_process.c rpcd/agent/dns_process.h rpcd/agent/recursors.c rpcd/agent/recursors.h \
-	rpcd/agent/check_process.c rpcd/agent/check_process.h \
-	rpcd/agent/registry_loop.c rpcd/agent/registry_loop.h rpcd/agent/registry_file.h \
-	rpcd/agent/registry_journal.c rpcd/agent/registry_journal.h
+	rpcd/registry/registry_file.c rpcd/registry/registry_file.h rpcd/registry/registry_journal.c \
+	rpcd/registry/registry_journal.h rpcd/registry/registry_loop.c rpcd/registry/registry_loop.h
+# Its checks.
+rpcd_librpcagent_a_SOURCES += \
+	rpcd/checks/alias.c rpcd/checks/alias.h rpcd/checks/check_process.c rpcd/checks/check_process.h \
+	rpcd/checks/checks.c rpcd/checks/checks.h
+# What DNS asks.
+rpcd_librpcagent_a_SOURCES += \
+	rpcd/names/dns_conf.c rpcd/names/dns_conf.h rpcd/names/dns_explain.c rpcd/names/dns_explain.h \
+	rpcd/names/dns_lookups.c rpcd/names/dns_lookups.h rpcd/names/dns_process.c rpcd/names/dns_process.h \
+	rpcd/names/dns_reply.c rpcd/names/dns_reply.h rpcd/names/recursors.c rpcd/names/recursors.h
+# Joining and leaving, reports, the log.
+rpcd_librpcagent_a_SOURCES += \
+	rpcd/node/admin.c rpcd/node/admin.h rpcd/node/coord_report.c rpcd/node/coord_report.h rpcd/node/log_streams.c \
+	rpcd/node/log_streams.h rpcd/node/twin_watch.c rpcd/node/twin_watch.h
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/rpcd.h rpcd/opening.c rpcd/opening.h rpcd/info.c rpcd/info.h

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rpcd/agent/check_process.h"
-#include "rpcd/agent/dns_process.h"
+#include "rpcd/checks/check_process.h"
+#include "rpcd/names/dns_process.h"
 #include "rpcd/opening.h"
 
 static enum tv_err

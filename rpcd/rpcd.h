@@ -12,9 +12,9 @@
 #include "common/proc/daemon.h"
 #include "common/proc/loop_turns.h"
 #include "rpcd/acl/guard.h"
-#include "rpcd/agent/def_files.h"
 #include "rpcd/api/api.h"
-#include "rpcd/api/host.h"
+#include "rpcd/api/v1/host.h"
+#include "rpcd/registry/def_files.h"
 #include "rpcd/route/failover.h"
 #include "rpcd/wan/datacenters.h"
 

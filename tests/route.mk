@@ -13,6 +13,6 @@ endif
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_coord_report
 TESTS += tests/unit/check_coord_report
-tests_unit_check_coord_report_SOURCES = tests/unit/check_coord_report.c rpcd/agent/coord_report.c rpcd/gossip/coord_query.c
+tests_unit_check_coord_report_SOURCES = tests/unit/check_coord_report.c rpcd/node/coord_report.c rpcd/gossip/coord_query.c
 tests_unit_check_coord_report_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) -lm
 endif

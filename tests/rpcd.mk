@@ -158,7 +158,7 @@ tests_fuzz_replay_event_LDADD = rpcd/librpceventwire.a common/libtvcore.a $(SODI
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_log_streams
 TESTS += tests/unit/check_log_streams
-tests_unit_check_log_streams_SOURCES = tests/unit/check_log_streams.c tests/unit/chan_world.h rpcd/agent/log_streams.c
+tests_unit_check_log_streams_SOURCES = tests/unit/check_log_streams.c tests/unit/chan_world.h rpcd/node/log_streams.c
 tests_unit_check_log_streams_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
 endif
 

@@ -389,7 +389,7 @@ RECORD(acl_replication,
 	(BOOL, Enabled), (BOOL, Running), (STR, SourceDatacenter), (STR, ReplicationType),
 	(U64, ReplicatedIndex), (U64, ReplicatedRoleIndex), (U64, ReplicatedTokenIndex),
 	(STR, LastSuccess), (STR, LastError), (STR, LastErrorMessage, SF_OMITEMPTY))
-/* Copies of another datacenter's policies, roles and global tokens: raftd/fsm/acl/acl_repl.c, rpcd/acl/replicate.c. */
+/* Copies of another datacenter's policies, roles and global tokens: acl_repl.c (raftd), replicate.c (rpcd). */
 enum acl_repl_kind { ACL_REPL_NONE, ACL_REPL_POLICIES, ACL_REPL_ROLES, ACL_REPL_TOKENS, ACL_REPL_KINDS };
 #define ACL_REPL_PAGE 1024u		/* ids in one list */
 RECORD(acl_repl_position,		/* indexes of the primary's, and that below which a restore put none */

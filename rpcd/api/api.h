@@ -13,21 +13,21 @@
 #include "common/base/log.h"
 #include "common/conf/cluster_conf.h"
 #include "rpcd/acl/resolver.h"
-#include "rpcd/agent/admin.h"
 #include "rpcd/api/api_request.h"
 #include "rpcd/api/endpoint.h"
 #include "rpcd/gossip/members.h"
+#include "rpcd/node/admin.h"
 #include "rpcd/opts.h"
 #include "rpcd/route/route.h"
 
-struct registry;		/* rpcd/agent/registry.h */
+struct registry;		/* rpcd/registry/registry.h */
 struct events;			/* rpcd/event/events.h */
 struct queries;			/* rpcd/event/queries.h */
-struct log_streams;		/* rpcd/agent/log_streams.h */
+struct log_streams;		/* rpcd/node/log_streams.h */
 struct gzip;			/* rpcd/api/gzip.h */
 struct cache;			/* rpcd/cache/cache.h */
-struct host;			/* rpcd/api/host.h */
-struct dns_explainer;		/* rpcd/agent/dns_explain.h */
+struct host;			/* rpcd/api/v1/host.h */
+struct dns_explainer;		/* rpcd/names/dns_explain.h */
 struct trail;			/* rpcd/audit/trail.h */
 struct failovers;		/* rpcd/route/failover.h */
 

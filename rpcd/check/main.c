@@ -1,6 +1,6 @@
 /*
  * rpcd-check, the program of the processes "rpcd: check": runs health checks, and knows nothing else.  rpcd starts it
- * as the user _check (rpcd/agent/check_process.h) with a socketpair as descriptor 3.  It ends with rpcd.
+ * as the user _check (rpcd/checks/check_process.h) with a socketpair as descriptor 3.  It ends with rpcd.
  *
  * There are up to three, which have nothing in common but the table of checks.  One dials, and reads what strangers
  * answer: behind walls in which no program can be started and no file written.  One runs scripts, reads their output

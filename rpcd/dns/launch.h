@@ -1,4 +1,4 @@
-/* How rpcd-dns is started: rpcd (rpcd/agent/dns_process.c) and the program share it. */
+/* How rpcd-dns is started: rpcd (rpcd/names/dns_process.c) and the program share it. */
 #ifndef TV_RPCD_DNS_LAUNCH_H
 #define TV_RPCD_DNS_LAUNCH_H
 

@@ -5,7 +5,7 @@
 
 #include "common/base/assert.h"
 #include "common/base/log.h"
-#include "rpcd/agent/registry_int.h"
+#include "rpcd/registry/registry_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include "common/base/assert.h"
 #include "common/base/log.h"
 #include "common/record/schema_json.h"
-#include "rpcd/agent/definition.h"
-#include "rpcd/agent/registry_int.h"
+#include "rpcd/registry/definition.h"
+#include "rpcd/registry/registry_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

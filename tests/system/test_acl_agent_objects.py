@@ -112,7 +112,7 @@ def test_every_endpoint_is_there():
     """An endpoint of the agent that writes by a name has rows above: a new one without fails here."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "rpcd", "api")
     named = set()
-    for name in ("api_agent_services.c", "api_agent_checks.c"):
+    for name in ("v1/agent_services.c", "v1/agent_checks.c"):
         with open(os.path.join(source, name)) as f:
             named |= {line.split('"')[1] for line in f if '"PUT", ACCESS_' in line}
     assert named == {endpoint for endpoint, _, _, _, _ in TABLE}, named ^ {endpoint for endpoint, _, _, _, _ in TABLE}

@@ -12,14 +12,14 @@
 #include "common/base/assert.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
-#include "rpcd/agent/checks.h"
-#include "rpcd/agent/log_streams.h"
-#include "rpcd/agent/registry_loop.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/gzip.h"
-#include "rpcd/api/host.h"
+#include "rpcd/api/v1/host.h"
+#include "rpcd/checks/checks.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/queries.h"
+#include "rpcd/node/log_streams.h"
+#include "rpcd/registry/registry_loop.h"
 
 static struct fake {
 	/* router */

@@ -9,8 +9,8 @@
 #include "common/net/frame.h"
 #include "common/net/msg.h"
 #include "common/record/mpack.h"
-#include "rpcd/agent/checks.h"
-#include "rpcd/agent/registry_loop.h"
+#include "rpcd/checks/checks.h"
+#include "rpcd/registry/registry_loop.h"
 
 #define CALLS_MAX 16
 

@@ -1,6 +1,6 @@
 /* /v1/agent/dns/: what is looked up for a question, and what is told of the answer. */
 #include "common/record/records.h"
-#include "rpcd/agent/dns_explain.h"
+#include "rpcd/names/dns_explain.h"
 #include "tests/unit/api_kit.h"
 
 static struct failovers failovers;

@@ -10,7 +10,7 @@
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "rpcd/gossip/coord_query.h"
-#include "rpcd/agent/coord_report.h"
+#include "rpcd/node/coord_report.h"
 
 /* -- fakes ---------------------------------------------------------------- */
 

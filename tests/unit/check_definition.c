@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/record/schema_json.h"
-#include "rpcd/agent/definition.h"
+#include "rpcd/registry/definition.h"
 
 static struct arena arena;
 static char why[DEFINITION_TEXT_MAX];

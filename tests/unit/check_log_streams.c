@@ -3,7 +3,7 @@
 
 #include "common/net/monitor.h"
 #include "common/net/msg.h"
-#include "rpcd/agent/log_streams.h"
+#include "rpcd/node/log_streams.h"
 #include "tests/unit/chan_world.h"
 
 #define AREA_CAP 8192

@@ -5,7 +5,7 @@
 
 #include "common/base/log.h"
 #include "common/record/mpack.h"
-#include "rpcd/agent/registry_int.h"
+#include "rpcd/registry/registry_int.h"
 
 #define CALLS_MAX 16
 

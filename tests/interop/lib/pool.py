@@ -88,7 +88,7 @@ def row(addr, status, tags):
 
 def shown(tags):
     """Tags on the wire as our API shows them: our own members' get the names that clients of the API look for
-    (rpcd/api/members_json.c); those of others stay as they are."""
+    (rpcd/api/v1/members_json.c); those of others stay as they are."""
     if tags.get("role") not in ("client", "server") or not tags.get("dc") or not tags.get("id"):
         return tags
     out = dict(tags, role="node", vsn="2", vsn_min="2", vsn_max="3")

@@ -1,0 +1,349 @@
+/* /v1/agent/: this node, the members it knows, joining and leaving. */
+#include <inttypes.h>
+
+#include "common/record/mpack.h"
+#include "common/record/records.h"
+#include "common/text/json_text.h"
+#include "rpcd/api/api.h"
+#include "rpcd/api/v1/agent_stats.h"
+#include "rpcd/api/v1/host.h"
+#include "rpcd/api/v1/members_json.h"
+#include "rpcd/registry/own_node.h"
+
+/* -- self -- */
+
+static void
+config_json(const struct api *api, struct buf *out)
+{
+	const struct cluster_conf *c = api->cluster;
+
+	buf_puts(out, "\"Config\":{\"Datacenter\":");
+	json_quote(span_str(c->datacenter), out);
+	buf_puts(out, ",\"PrimaryDatacenter\":");
+	json_quote(span_str(c->acl_primary != NULL ? c->acl_primary : c->datacenter), out);
+	buf_puts(out, ",\"NodeName\":");
+	json_quote(span_str(c->node_name), out);
+	buf_printf(out, ",\"NodeID\":\"%s\",\"Revision\":\"%s\",\"Server\":%s,\"Version\":\"%s\"}",
+	    c->node_id, TV_VERSION, c->server ? "true" : "false", API_VERSION_FULL);
+}
+
+/* Until gossipd has told about ourselves: what the configuration says. */
+static void
+own_member_json(const struct api *api, struct buf *out)
+{
+	const struct member *m = members_find(api->members, POOL_LAN, span_str(api->cluster->node_name));
+
+	if (m != NULL) {
+		member_json(m, out);
+		return;
+	}
+	buf_puts(out, "{\"Name\":");
+	json_quote(span_str(api->cluster->node_name), out);
+	buf_puts(out, ",\"Addr\":");
+	json_quote(span_str(api->cluster->advertise != NULL ? api->cluster->advertise : ""), out);
+	buf_printf(out, ",\"Port\":%" PRIu16 ",\"Tags\":{},\"Status\":%d}", api->cluster->lan_port, MEMBER_NONE);
+}
+
+/* As the catalog is to have it. */
+static void
+meta_json(struct request *r, struct buf *out)
+{
+	struct own_node own = { .meta = { .n = 0 } };
+
+	if (!own_node_make(r->api->cluster, &r->arena, &own))
+		own.meta.n = 0;
+	agent_map_json(&own.meta, out);
+}
+
+static void
+on_info(void *ctx, struct span sections)
+{
+	struct request *r = note_take(ctx);
+
+	if (r == NULL)
+		return;
+	struct buf *out = &r->answer.body;
+	buf_puts(out, ",\"Member\":");
+	own_member_json(r->api, out);
+	buf_puts(out, ",\"Stats\":");
+	agent_stats_json(r->api, sections, out);
+	buf_puts(out, ",\"Meta\":");
+	meta_json(r, out);
+	buf_u8(out, '}');
+	answer_json(r);
+}
+
+/* The first half of the answer; our coordinate is null where there are none. */
+static void
+self_begin(struct request *r, struct span coords)
+{
+	struct node_coordinate own;
+	struct rd in = rd_span_over(coords);
+	struct buf *out = &r->answer.body;
+
+	buf_u8(out, '{');
+	config_json(r->api, out);
+	buf_puts(out, ",\"DebugConfig\":");
+	agent_debug_config_json(r->api, &r->arena, out);
+	buf_puts(out, ",\"Coord\":");
+	if (coords.len > 0 && mpr_array(&in) > 0 && api_read_coord(&in, &r->arena, &own) == TV_OK)
+		schema_json_rec(&coordinate_rec_schema, &own.Coord, out);
+	else
+		buf_puts(out, "null");
+}
+
+static void
+ask_info(struct request *r, struct note *a)
+{
+	enum tv_err err = admin_info(r->api->admin, on_info, a);
+
+	if (err == TV_OK)
+		return;
+	note_free(a);
+	answer_text(r, 500, "%s", tv_strerror(err));
+}
+
+static void
+on_own_coord(void *ctx, enum tv_err err, struct span text, struct span list)
+{
+	struct note *a = ctx;
+	struct request *r = note_request(a);
+
+	(void)text;
+	if (r == NULL) {
+		note_free(a);
+		return;
+	}
+	self_begin(r, err == TV_OK ? list : SPAN_NONE);
+	ask_info(r, a);
+}
+
+static void
+run_self(struct request *r)
+{
+	struct note *a = note_new(r);
+	struct span name = span_str(r->api->cluster->node_name);
+
+	if (a == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+	} else if (admin_coords(r->api->admin, POOL_LAN, name, on_own_coord, a) != TV_OK) {
+		self_begin(r, SPAN_NONE);	/* gossipd is away */
+		ask_info(r, a);
+	}
+}
+
+/* -- version -- */
+
+/* Nothing is known of when it was built: that would be another one each time. */
+static void
+run_version(struct request *r)
+{
+	buf_puts(&r->answer.body, "{\"SHA\":\"" TV_VERSION "\",\"BuildDate\":\"1970-01-01T00:00:01Z\","
+	    "\"HumanVersion\":\"" API_VERSION_FULL "\",\"FIPS\":\"\"}");
+	answer_json(r);
+}
+
+/* -- host -- */
+
+static void
+run_host(struct request *r)
+{
+	host_json(r->api->host, r->api->cluster->data_dir, &r->answer.body);
+	answer_json(r);
+}
+
+/* -- members -- */
+
+enum gossip_pool
+api_pool(const struct request *r)
+{
+	struct span wan = params_get(&r->query, "wan");
+
+	return params_has(&r->query, "wan") && !span_eqs(wan, "0") && !span_eqs(wan, "false") ? POOL_WAN : POOL_LAN;
+}
+
+/* Members of the WAN pool are called NODE.DATACENTER; the right is about the node. */
+static bool
+may_see(struct request *r, enum gossip_pool pool, struct span name)
+{
+	for (size_t i = name.len; pool == POOL_WAN && i > 0; i--)
+		if (name.p[i - 1] == '.') {
+			name.len = i - 1;
+			break;
+		}
+	return api_shows(r, ACL_NODE, name);
+}
+
+static void
+run_members(struct request *r)
+{
+	enum gossip_pool pool = api_pool(r);
+	struct span segment = params_get(&r->query, "segment");
+	struct buf *out = &r->answer.body;
+
+	if (segment.len > 0 && pool == POOL_WAN) {
+		answer_text(r, 400, "Cannot provide a segment with wan=true");
+		return;
+	}
+	if (segment.len > 0 && !span_eqs(segment, "_all")) {
+		answer_text(r, 500, "Network segments are not supported in this version of Consul");
+		return;
+	}
+	buf_u8(out, '[');
+	for (unsigned i = 0; i < members_count(r->api->members, pool); i++) {
+		const struct member *m = members_at(r->api->members, pool, i);
+
+		if (!may_see(r, pool, m->name))
+			continue;
+		if (out->len > 1)
+			buf_u8(out, ',');
+		member_json(m, out);
+	}
+	buf_u8(out, ']');
+	api_filtered_header(r);
+	answer_json(r);
+}
+
+/* -- join, leave, force-leave -- */
+
+static void
+on_admin(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct request *r = note_take(ctx);
+
+	(void)count;
+	if (r == NULL)
+		return;
+	if (err == TV_OK)
+		answer_empty(r, 200);
+	else
+		answer_span(r, err == TV_EPERM ? 403 : 500, text.len > 0 ? text : span_str(tv_strerror(err)));
+}
+
+void
+api_not_asked(struct request *r, struct note *a, enum tv_err err)
+{
+	note_free(a);
+	if (err == TV_EUNREACH || err == TV_ECLOSED)
+		answer_text(r, 500, "gossipd is not running on this node");
+	else
+		answer_text(r, 500, "%s", tv_strerror(err));
+}
+
+/* Nobody could be joined: as Consul lists it. */
+static void
+on_joined(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct note *a = ctx;
+	struct request *r = note_request(a);
+	bool whole = span_starts(text, span_str("Failed to "));
+
+	if (r == NULL || err != TV_EUNREACH || text.len == 0) {
+		on_admin(ctx, err, text, count);
+		return;
+	}
+	note_free(a);
+	answer_text(r, 500, "1 error occurred:\n\t* %s%.*s%s%.*s\n\n", whole ? "" : "Failed to join ",
+	    whole ? 0 : (int)r->rest.len, (const char *)r->rest.p, whole ? "" : ": ", (int)text.len,
+	    (const char *)text.p);
+}
+
+static void
+run_join(struct request *r)
+{
+	struct note *a = note_new(r);
+
+	enum tv_err err = a == NULL ? TV_ENOMEM : admin_join(r->api->admin, api_pool(r), r->rest, on_joined, a);
+	if (err != TV_OK)
+		api_not_asked(r, a, err);
+}
+
+static void
+on_force_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct note *a = ctx;
+	struct request *r = note_request(a);
+
+	if (r != NULL && err == TV_ENOENT) {
+		note_free(a);
+		answer_text(r, 500, "agent: No node found with name '%.*s'", (int)r->rest.len, (const char *)r->rest.p);
+	} else {
+		on_admin(ctx, err, text, count);
+	}
+}
+
+static void
+run_force_leave(struct request *r)
+{
+	struct note *a = note_new(r);
+	enum tv_err err = a == NULL ? TV_ENOMEM :
+	    admin_force_leave(r->api->admin, r->rest, params_has(&r->query, "prune"), on_force_leave, a);
+
+	if (err != TV_OK)
+		api_not_asked(r, a, err);
+}
+
+/* The node leaves even if the client that asked is gone by now. */
+static void
+on_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct note *a = ctx;
+	struct api *api = a->api;
+	struct request *r = note_request(a);
+
+	if (err == TV_OK && r != NULL) {
+		r->sent = api->quit;
+		r->sent_ctx = api->quit_ctx;
+	} else if (err == TV_OK && api->quit != NULL) {
+		api->quit(api->quit_ctx);
+	}
+	on_admin(ctx, err, text, count);
+}
+
+static void
+run_leave(struct request *r)
+{
+	struct note *a;
+	enum tv_err err;
+
+	r->op.token = api_token(r);
+	if (!api_names_fit(r))
+		return;
+	a = note_new(r);
+	err = a == NULL ? TV_ENOMEM :
+	    admin_leave(r->api->admin, params_has(&r->query, "force"), r->op.token, on_leave, a);
+
+	if (err == TV_OK)
+		return;
+	if (!r->api->cluster->server || (err != TV_EUNREACH && err != TV_ECLOSED)) {
+		api_not_asked(r, a, err);
+		return;
+	}
+	note_free(a);
+	answer_text(r, 500, "raftd is not running on this node, so it cannot leave the Raft configuration; nothing was "
+	    "done");
+}
+
+static void
+run_reload(struct request *r)
+{
+	char why[1024] = "this agent cannot reload its configuration";
+
+	if (r->api->reload != NULL && r->api->reload(why, sizeof(why)) == TV_OK)
+		answer_empty(r, 200);
+	else
+		answer_text(r, 500, "%s", why);
+}
+
+const struct endpoint api_agent[] = {
+	{ "/v1/agent/self", "GET", ACCESS_AGENT_READ, .run = run_self },
+	{ "/v1/agent/version", "GET", ACCESS_NONE, .run = run_version },
+	{ "/v1/agent/host", "GET", ACCESS_OPERATOR_READ, .run = run_host },
+	{ "/v1/agent/members", "GET", ACCESS_SHOWN, .run = run_members },
+	{ "/v1/agent/join/", "PUT", ACCESS_AGENT_WRITE | ACCESS_ADMIN, .missing = "Missing address to join",
+	    .run = run_join },
+	{ "/v1/agent/leave", "PUT", ACCESS_AGENT_WRITE | ACCESS_ADMIN, .run = run_leave },
+	{ "/v1/agent/reload", "PUT", ACCESS_AGENT_WRITE | ACCESS_ADMIN, .run = run_reload },
+	{ "/v1/agent/force-leave/", "PUT", ACCESS_OPERATOR_WRITE | ACCESS_ADMIN, .run = run_force_leave },
+	{ .path = NULL },
+};

@@ -1,0 +1,386 @@
+/* /v1/agent/service/ and /v1/agent/services: the services of this node, and its maintenance. */
+#include <inttypes.h>
+#include <sodium.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/record/proxy_rules.h"
+#include "common/record/schema_json.h"
+#include "common/text/json_text.h"
+#include "rpcd/api/audit.h"
+#include "rpcd/api/v1/agent.h"
+#include "rpcd/registry/definition.h"
+#include "rpcd/registry/registry_loop.h"
+
+/* Services, with their proxies, as the agent shows them: what is empty is left out where the catalog has it. */
+static RECORD_TABLE(agent_upstream, upstream,
+	(STR, DestinationType), (STR, DestinationName), (STR, Datacenter, SF_OMITEMPTY),
+	(STR, LocalBindAddress, SF_OMITEMPTY), (U64, LocalBindPort, SF_OMITEMPTY),
+	(STR, LocalBindSocketPath, SF_OMITEMPTY), (STR, LocalBindSocketMode, SF_OMITEMPTY),
+	(JSON, Config, SF_OMITEMPTY), (OBJ, MeshGateway, mesh_gateway))
+static RECORD_TABLE(agent_proxy, service_proxy,
+	(STR, DestinationServiceName, SF_OMITEMPTY), (STR, DestinationServiceID, SF_OMITEMPTY),
+	(STR, LocalServiceAddress, SF_OMITEMPTY), (U64, LocalServicePort, SF_OMITEMPTY),
+	(STR, LocalServiceSocketPath, SF_OMITEMPTY), (STR, Mode, SF_OMITEMPTY),
+	(OBJ, TransparentProxy, transparent_proxy, SF_OMITEMPTY | SF_NILEMPTY), (JSON, Config, SF_OMITEMPTY),
+	(OBJS, Upstreams, agent_upstream, SF_OMITEMPTY), (OBJ, MeshGateway, mesh_gateway), (OBJ, Expose, expose))
+struct agent_service {
+	struct span Kind, ID, Service, Address, SocketPath, ContentHash, Datacenter;
+	struct span_list Tags;
+	struct span_map Meta;
+	uint64_t Port;
+	struct obj_list TaggedAddresses;
+	struct weights Weights;
+	bool EnableTagOverride, has_proxy;
+	struct service_proxy Proxy;
+	struct service_connect Connect;
+};
+static RECORD_TABLE(agent_service, agent_service,
+	(STR, Kind, SF_OMITEMPTY), (STR, ID), (STR, Service), (STRS, Tags), (MAP, Meta), (U64, Port), (STR, Address),
+	(STR, SocketPath), (OBJMAP, TaggedAddresses, service_address, SF_OMITEMPTY), (OBJ, Weights, weights),
+	(BOOL, EnableTagOverride), (STR, ContentHash, SF_OMITEMPTY), (OPT, Proxy, has_proxy, agent_proxy, SF_OMITEMPTY),
+	(OBJ, Connect, service_connect, SF_OMITEMPTY | SF_NILEMPTY), (STR, Datacenter))
+
+static struct agent_service
+shown(const struct request *r, const struct service *s)
+{
+	return (struct agent_service){
+		.ID = s->ID, .Service = s->Service, .Tags = s->Tags, .Meta = s->Meta, .Port = s->Port,
+		.Address = s->Address, .SocketPath = s->SocketPath, .TaggedAddresses = s->TaggedAddresses,
+		.Weights = s->Weights, .EnableTagOverride = s->EnableTagOverride,
+		.Datacenter = span_str(r->api->cluster->datacenter),
+		.Kind = s->Kind, .has_proxy = proxy_kind(s->Kind), .Proxy = s->Proxy, .Connect = s->Connect,
+	};
+}
+
+void
+api_agent_service_json(const struct request *r, const struct service *s, struct buf *out)
+{
+	struct agent_service a = shown(r, s);
+
+	schema_json_rec(&agent_service_schema, &a, out);
+}
+
+/* -- register, deregister -- */
+
+static bool
+is_asked(const struct request *r, const char *name)
+{
+	struct span v = params_get(&r->query, name);
+
+	return params_has(&r->query, name) && (v.len == 0 || params_bool(v) == 1);
+}
+
+/* The service that has this id now, if there is one; false: answered. */
+static bool
+may_change(struct request *r, struct span id)
+{
+	struct entry *e = api_is_free(r) ? NULL : registry_find(r->api->registry, ENTRY_SERVICE, id);
+	struct local_record rec;
+
+	return e == NULL || !registry_get(e, &rec) || api_must_write(r, ACL_SERVICE, rec.service.Service);
+}
+
+/* By its name; a proxy is found as an instance of what it stands for, too. */
+static bool
+may_register(struct request *r, const struct service *s)
+{
+	struct span stands_for = s->Proxy.DestinationServiceName;
+
+	return api_must_write(r, ACL_SERVICE, s->Service) &&
+	    (!span_eqs(s->Kind, "connect-proxy") || api_must_write(r, ACL_SERVICE, stands_for)) && may_change(r, s->ID);
+}
+
+/* The same of a service with the checks that come with it: each as if it came alone. */
+static bool
+may_register_all(struct request *r, const struct service_records *v)
+{
+	if (!may_register(r, &v->service.service) || !api_agent_id_is_free(r, ENTRY_SERVICE, v->service.service.ID))
+		return false;
+	for (uint32_t i = 0; i < v->n; i++)
+		if (!api_agent_may_change_check(r, v->checks[i].check.CheckID) ||
+		    !api_agent_id_is_free(r, ENTRY_CHECK, v->checks[i].check.CheckID))
+			return false;
+	return api_agent_may_run(r, v->checks, v->n);
+}
+
+static void
+run_register(struct request *r)
+{
+	struct service_def d = { 0 };
+	struct service_records v, sidecar = { .n = 0 };
+	struct registry *registry = r->api->registry;
+	char why[DEFINITION_TEXT_MAX], safe[DEFINITION_TEXT_MAX * 2];
+
+	if (!api_decode(r, &service_def_schema, SJ_STRICT | SJ_SNAKE, false, &d))
+		return;
+	d.Token = api_agent_token(r, d.Token);
+	unsigned status = definition_service(&d, &r->arena, &v, why);
+	if (status == 0 && d.Connect.has_sidecar)
+		status = definition_sidecar(&d, registry, NULL, &r->arena, &sidecar, why);
+	if (status != 0) {
+		answer_text(r, status, "%s", why);
+		return;
+	}
+	if (!may_register_all(r, &v) || (d.Connect.has_sidecar && !may_register_all(r, &sidecar)))
+		return;
+	audit_about(r, v.service.service.ID);
+	bool replace = is_asked(r, "replace-existing-checks");
+	if (registry_find(registry, ENTRY_SERVICE, v.service.service.ID) == NULL &&
+	    definition_hidden_from_dns(&v.service.service, why))
+		log_warn("agent", "%s", log_safe(span_str(why), safe, sizeof(safe)));
+	enum tv_err err = registry_put_service(registry, &v.service, v.checks, v.n, replace);
+	if (err == TV_OK && d.Connect.has_sidecar)
+		err = registry_put_service(registry, &sidecar.service, sidecar.checks, sidecar.n, replace);
+	if (err != TV_OK)
+		api_agent_refused(r, err);
+	else
+		api_agent_settled(r, ENTRY_SERVICE, v.service.service.ID);
+}
+
+static void
+run_deregister(struct request *r)
+{
+	if (!may_change(r, r->rest))
+		return;
+	/* An unknown service is gone: that is success. */
+	(void)registry_remove(r->api->registry, ENTRY_SERVICE, r->rest);
+	api_agent_settled(r, ENTRY_SERVICE, r->rest);
+}
+
+/* -- all of them -- */
+
+static void
+put_service(void *ctx, const struct local_record *rec)
+{
+	struct request *r = ctx;
+	struct buf *out = &r->answer.body;
+	struct agent_service a = shown(r, &rec->service);
+
+	if (!api_shows(r, ACL_SERVICE, a.Service))
+		return;
+	buf_reset(&r->scratch);
+	schema_pack(&agent_service_schema, &a, &r->scratch);
+	if (r->scratch.failed || !api_passes(r, buf_span(&r->scratch))) {
+		out->failed |= r->scratch.failed;
+		return;
+	}
+	if (out->len > 1)
+		buf_u8(out, ',');
+	json_quote(a.ID, out);
+	buf_u8(out, ':');
+	struct rd in = rd_span_over(buf_span(&r->scratch));
+	(void)schema_json(&agent_service_schema, &in, out);	/* well-formed: we packed it */
+}
+
+static void
+run_services(struct request *r)
+{
+	if (!api_filter_plain(r, &agent_service_schema, "Failed to create boolean expression evaluator: "))
+		return;
+	buf_u8(&r->answer.body, '{');
+	registry_each(r->api->registry, ENTRY_SERVICE, put_service, r);
+	if (api_filter_failed(r))
+		return;
+	buf_u8(&r->answer.body, '}');
+	api_filtered_header(r);
+	answer_json(r);
+}
+
+/* -- one of them, and waiting until it changes -- */
+
+struct one {
+	struct wait wait;
+	struct mono deadline;
+	struct span asked;		/* ?hash */
+	bool timed_out;
+};
+
+#define HASH_CHARS 16
+
+/* Writes the service into the answer, if it is there: put_one() is given each.  Its hash is of all that is shown. */
+struct looked {
+	struct request *r;
+	bool found, denied;
+	char hash[HASH_CHARS + 1];
+};
+
+static void
+put_one(void *ctx, const struct local_record *rec)
+{
+	struct looked *l = ctx;
+	struct buf *out = &l->r->answer.body;
+	uint8_t digest[crypto_generichash_BYTES_MIN];
+
+	if (l->found || !span_eq(rec->service.ID, l->r->rest))
+		return;
+	struct agent_service a = shown(l->r, &rec->service);
+	l->denied = !api_may(l->r, ACL_SERVICE, a.Service, ACL_READ);
+	buf_reset(out);
+	schema_json_rec(&agent_service_schema, &a, out);
+	crypto_generichash(digest, sizeof(digest), out->data, out->len, NULL, 0);
+	sodium_bin2hex(l->hash, sizeof(l->hash), digest, HASH_CHARS / 2);
+	a.ContentHash = span_str(l->hash);
+	buf_reset(out);
+	schema_json_rec(&agent_service_schema, &a, out);
+	l->found = true;
+}
+
+static void
+stop_waiting(struct request *r)
+{
+	wait_stop(&((struct one *)r->state)->wait);
+}
+
+static void on_news(void *ctx, bool timed_out);
+
+static void
+look(struct request *r, bool timed_out)
+{
+	struct one *o = r->state;
+	struct looked l = { .r = r };
+	struct mono left = mono_sub(o->deadline, clock_mono());
+
+	registry_each(r->api->registry, ENTRY_SERVICE, put_one, &l);
+	if (!l.found) {
+		answer_text(r, 404, "unknown service ID: %.*s", (int)r->rest.len, (const char *)r->rest.p);
+		return;
+	}
+	if (l.denied) {
+		buf_reset(&r->answer.body);
+		answer_text(r, 403, "Permission denied");
+		return;
+	}
+	if (span_eqs(o->asked, l.hash) && !timed_out && left.ns > 0) {
+		buf_reset(&r->answer.body);
+		r->cancel = stop_waiting;
+		registry_wait(r->api->registry, &o->wait, left, on_news, r);
+		return;
+	}
+	answer_headerf(r, "X-Consul-ContentHash", "%s", l.hash);
+	answer_json(r);
+}
+
+static void
+look_again(struct request *r)
+{
+	look(r, ((const struct one *)r->state)->timed_out);
+}
+
+static void
+on_news(void *ctx, bool timed_out)
+{
+	struct request *r = ctx;
+	struct one *o = r->state;
+
+	r->cancel = NULL;
+	o->timed_out = timed_out;
+	api_judge(r, look_again);	/* the token may have ended meanwhile */
+}
+
+static void
+run_service(struct request *r)
+{
+	struct one *o = arena_alloc(&r->arena, sizeof(*o));
+
+	if (!api_query_blocking(r))
+		return;
+	if (o == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return;
+	}
+	o->asked = params_get(&r->query, "hash");
+	o->deadline = mono_add(clock_mono(), MONO_MS(r->op.wait_ms));
+	r->state = o;
+	look(r, false);
+}
+
+/* -- maintenance -- */
+
+#define DEFAULT_REASON(of_) "Maintenance mode is enabled for this " of_ ", but no reason was provided. " \
+	"This is a default message."
+
+/* ?enable; false: answered. */
+static bool
+take_enable(struct request *r, bool *on)
+{
+	struct span text = params_get(&r->query, "enable");
+	int v = params_bool(text);
+
+	if (!params_has(&r->query, "enable") || text.len == 0)
+		answer_text(r, 400, "Missing value for enable");
+	else if (v < 0)
+		answer_text(r, 400, "Invalid value for enable: \"%.*s\"", (int)text.len, (const char *)text.p);
+	*on = v == 1;
+	return !r->answered;
+}
+
+/* The check of this id says it; of the service, or of the node. */
+static void
+set_maintenance(struct request *r, struct span id, struct span service, bool on)
+{
+	struct span reason = params_get(&r->query, "reason");
+	bool is_on = registry_find(r->api->registry, ENTRY_CHECK, id) != NULL;
+	const char *standard = service.len > 0 ? DEFAULT_REASON("service") : DEFAULT_REASON("node");
+	enum tv_err err = TV_OK;
+
+	if (on && !is_on)		/* else its first reason stays */
+		err = registry_put(r->api->registry, &(struct local_record){
+			.kind = ENTRY_CHECK, .token = api_agent_token(r, SPAN_NONE),
+			.check = {
+				.CheckID = id, .ServiceID = service, .Status = span_str("critical"),
+				.Name = span_str(service.len > 0 ? "Service Maintenance Mode" :
+				    "Node Maintenance Mode"),
+				.Notes = reason.len > 0 ? reason : span_str(standard), .Type = span_str("maintenance"),
+			},
+		});
+	else if (!on && is_on)
+		err = registry_remove(r->api->registry, ENTRY_CHECK, id);
+	if (err == TV_OK)
+		api_agent_settled(r, ENTRY_CHECK, id);
+	else
+		api_agent_refused(r, err);
+}
+
+static void
+run_node_maintenance(struct request *r)
+{
+	bool on;
+
+	if (take_enable(r, &on))
+		set_maintenance(r, span_str(NODE_MAINTENANCE), SPAN_NONE, on);
+}
+
+static void
+run_service_maintenance(struct request *r)
+{
+	struct span id;
+	bool on;
+
+	if (!take_enable(r, &on))
+		return;
+	if (registry_find(r->api->registry, ENTRY_SERVICE, r->rest) == NULL) {
+		answer_text(r, 404, "No service registered with ID \"%.*s\"", (int)r->rest.len,
+		    (const char *)r->rest.p);
+		return;
+	}
+	if (!may_change(r, r->rest))
+		return;
+	id = arena_printf(&r->arena, SERVICE_MAINTENANCE "%.*s", (int)r->rest.len, (const char *)r->rest.p);
+	if (id.p == NULL)
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+	else
+		set_maintenance(r, id, r->rest, on);
+}
+
+const struct endpoint api_agent_services[] = {
+	{ "/v1/agent/services", "GET", ACCESS_SHOWN, .run = run_services },
+	{ "/v1/agent/service/", "GET", ACCESS_NAMED, .run = run_service },
+	{ "/v1/agent/service/register", "PUT", ACCESS_NAMED, .body = BODY_JSON, .run = run_register },
+	{ "/v1/agent/service/deregister/", "PUT", ACCESS_NAMED, .missing = "Missing service ID",
+	    .flags = ANY_NAME, .run = run_deregister },
+	{ "/v1/agent/service/maintenance/", "PUT", ACCESS_NAMED, .missing = "Missing service ID",
+	    .run = run_service_maintenance },
+	{ "/v1/agent/maintenance", "PUT", ACCESS_NODE_WRITE, .run = run_node_maintenance },
+	{ .path = NULL },
+};
