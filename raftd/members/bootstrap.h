@@ -6,7 +6,7 @@
  * one cluster at a time, so of two groups that overlap at most one can form (S70).  When all have promised, the
  * asker bootstraps the configuration with the N voters; the others become members (generation 1) with the
  * first entry they get.  Only the asker can form that cluster, so it may give its own promise up at any time before;
- * the others let go when they hear from it that it belongs elsewhere.  doc/decisions.md tells more.
+ * the others let go when they hear from it that it belongs elsewhere.  doc/decisions/raftd.md tells more.
  */
 #ifndef TV_RAFTD_MEMBERS_BOOTSTRAP_H
 #define TV_RAFTD_MEMBERS_BOOTSTRAP_H

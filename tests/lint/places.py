@@ -2,7 +2,7 @@
 """Every place that doc/architecture.md, and a folder's README.md, names exists: files, and functions in them.
 
 A place is written `file.c: function()`, a file alone `file.c`, a function alone `function()`; the file's folder may be
-left out where its name is enough.
+left out where its name is enough.  doc/decisions.md has a line for each decision of doc/decisions/, and no other one.
 """
 import os
 import re
@@ -64,11 +64,30 @@ def judge(document, text, files):
     return wrong
 
 
+def judge_index(index, headings):
+    """What is wrong with the index of decisions: [sentence]."""
+    listed = [line[2:] for line in index.splitlines() if line.startswith("- ")]
+    wrong = [f"doc/decisions.md: no line for {h}" for h in headings if not any(line.startswith(h + ": ") for line in listed)]
+    return wrong + [f"doc/decisions.md: no decision for {line}" for line in listed if not any(line.startswith(h + ": ") for h in headings)]
+
+
+def decisions():
+    """All headings of decisions."""
+    folder = os.path.join(TOP, "doc", "decisions")
+    found = []
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            found += [line[3:].strip() for line in f if line.startswith("## ")]
+    return found
+
+
 def check_itself(files):
     """A wrong place is found, a right one is not."""
     some = "raftd/main.c"
     right = f"`{some}: main()` and `{some}`"
     missing = "`raftd/no_such.c`, `main.c: no_such_function()` and `no_such_function()`"
+    if judge_index("- One: why\n", ["One"]) or len(judge_index("- One: why\n", ["Two", "Tw"])) != 3:
+        return False
     return not judge("x", right, files) and len(judge("x", missing, files)) == 3
 
 
@@ -81,6 +100,8 @@ def main():
     for document in documents():
         with open(os.path.join(TOP, document), encoding="utf-8") as f:
             wrong += judge(document, f.read(), files)
+    with open(os.path.join(TOP, "doc/decisions.md"), encoding="utf-8") as f:
+        wrong += judge_index(f.read(), decisions())
     print("\n".join(wrong) if wrong else "all places exist")
     return 1 if wrong else 0
 

@@ -25,7 +25,7 @@ BUT = [("agent/self", 0, ("body", "Member", "DelegateCur"), 5)]
 OF_SERVERS_DNS = {"zone/soa", "zone/ns", "zone/ns-below", "zone/edns", "p-domains/zone", "p-ttl/zone", "p-recursor/own-domain",
                   "service/catalog-service"}
 
-# Recorded as Consul's library has it; here the RFCs hold (doc/decisions.md, "The process that speaks DNS").
+# Recorded as Consul's library has it; here the RFCs hold (doc/decisions/rpcd.md, "The process that speaks DNS").
 BY_RFC = {"edns/version": "BADVERS is the answer to another version of EDNS (RFC 6891, 6.1.3)",
           "wire/opcodes": "NOTIFY is not implemented: no secondary of another zone is here (RFC 1996)"}
 
