@@ -211,7 +211,7 @@ static const struct gossip_hooks gossip_hooks = { leader_members_changed, server
 
 /* The log is there: this server votes, follows and stores. */
 static enum tv_err
-begin(struct raftd *d, struct raft *core)
+log_opened(struct raftd *d, struct raft *core)
 {
 	d->state = statethread_new(d->loop);
 	if (d->state == NULL) {
@@ -288,7 +288,7 @@ state_open(struct raftd *d)
 }
 
 static const struct opening_events opening_events = {
-	.relieved = on_relieved, .log_open = begin, .state_open = state_open,
+	.relieved = on_relieved, .log_open = log_opened, .state_open = state_open,
 };
 
 /* Everything that parses stored or received bytes starts behind the walls. */

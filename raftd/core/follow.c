@@ -201,7 +201,7 @@ fitting(const struct raft *r, const struct raft_msg *m, uint32_t known)
 
 /* The logs agree at m->log_index: takes over what is new. */
 static void
-take(struct raft *r, const struct raft_msg *m)
+take_entries(struct raft *r, const struct raft_msg *m)
 {
 	uint32_t skip, count;
 	uint64_t verified;
@@ -249,9 +249,9 @@ follow_on_append(struct raft *r, const struct raft_msg *m)
 	}
 	known = logidx_term(&r->log, m->log_index, &term);
 	if (known && term == m->log_term)
-		take(r, m);
+		take_entries(r, m);
 	else if (m->log_index < r->log.first && !known)
-		take(r, m);
+		take_entries(r, m);
 	else if (m->log_index <= r->commit)
 		raft_note(r, RAFT_NOTICE_READ_ONLY_CORRUPT, m->from, m->log_index);
 	else

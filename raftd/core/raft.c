@@ -117,7 +117,7 @@ raft_restore_entry(struct raft *r, const struct raft_entry *e)
 
 /* Before the first input: everything restored is durable. */
 static void
-start(struct raft *r)
+start_restored(struct raft *r)
 {
 	r->started = true;
 	r->persisted = r->log.last;
@@ -579,7 +579,7 @@ raft_feed(struct raft *r, const struct raft_input *in, struct raft_output *out)
 	begin_output(r);
 	r->now = in->now;
 	if (!r->started)
-		start(r);
+		start_restored(r);
 	inputs[in->type](r, in);
 	end_output(r, out);
 }

@@ -54,7 +54,7 @@ push(struct raft *r, uint64_t ctx, raft_id from)
 
 /* To a follower. */
 static void
-answer(struct raft *r, uint64_t ctx, raft_id to, bool ok, uint64_t index)
+answer_follower(struct raft *r, uint64_t ctx, raft_id to, bool ok, uint64_t index)
 {
 	struct peer *p = raft_peer(r, to);
 	struct raft_send *s;
@@ -78,7 +78,7 @@ pop(struct raft *r, bool ok, uint64_t index)
 		TV_ASSERT(r->done_count <= r->read_cap);
 		r->done_reads[r->done_count++] = (struct raft_read){ it->ctx, ok, index };
 	} else
-		answer(r, it->ctx, it->from, ok, index);
+		answer_follower(r, it->ctx, it->from, ok, index);
 	r->read_head = (r->read_head + 1) % r->read_cap;
 	r->read_count--;
 }
@@ -210,7 +210,7 @@ read_on_index(struct raft *r, const struct raft_msg *m)
 	struct raft_send *s;
 
 	if (r->role == RAFT_LEADER && confirms_itself(r, m->from)) {
-		answer(r, m->seq, m->from, true, r->commit);
+		answer_follower(r, m->seq, m->from, true, r->commit);
 	} else if (r->role == RAFT_LEADER && reserve(r)) {
 		push(r, m->seq, m->from);
 		read_progress(r);

@@ -173,7 +173,7 @@ snapshot_on_reply(struct raft *r, const struct raft_msg *m)
 /* -- follower */
 
 static void
-answer(struct raft *r, uint64_t index, bool granted, uint64_t offset, bool done)
+answer_leader(struct raft *r, uint64_t index, bool granted, uint64_t offset, bool done)
 {
 	struct raft_send *s;
 
@@ -251,13 +251,13 @@ snapshot_on_chunk(struct raft *r, const struct raft_msg *m)
 	if (!election_heard_leader(r, m->from))
 		return;
 	if (have_already(r, m))
-		answer(r, m->log_index, true, m->total, true);
+		answer_leader(r, m->log_index, true, m->total, true);
 	else if (in->installing)
-		answer(r, m->log_index, same_snapshot(in, m), same_snapshot(in, m) ? in->total : 0, false);
+		answer_leader(r, m->log_index, same_snapshot(in, m), same_snapshot(in, m) ? in->total : 0, false);
 	else if (m->offset == (same_snapshot(in, m) ? in->handed : 0))
 		take_chunk(r, m);
 	else
-		answer(r, m->log_index, false, same_snapshot(in, m) ? in->handed : 0, false);
+		answer_leader(r, m->log_index, false, same_snapshot(in, m) ? in->handed : 0, false);
 }
 
 void
@@ -271,10 +271,10 @@ snapshot_chunk_stored(struct raft *r, const struct raft_msg *m, uint64_t offset)
 		/* The shell could not keep it: go back. */
 		in->handed = offset;
 		in->installing = false;
-		answer(r, in->index, false, offset, false);
+		answer_leader(r, in->index, false, offset, false);
 		return;
 	}
-	answer(r, in->index, true, offset, false);
+	answer_leader(r, in->index, true, offset, false);
 }
 
 bool
@@ -299,7 +299,7 @@ snapshot_installed(struct raft *r, const struct raft_msg *m, const struct raft_c
 			r->applied = m->log_index;
 		if (r->commit < m->log_index)
 			raft_commit_to(r, m->log_index);
-		answer(r, m->log_index, true, m->total, true);
+		answer_leader(r, m->log_index, true, m->total, true);
 		return;
 	}
 	if (config != NULL)
@@ -312,5 +312,5 @@ snapshot_installed(struct raft *r, const struct raft_msg *m, const struct raft_c
 	r->snapshot_term = m->log_term;
 	members_reset(r, &c);
 	raft_note(r, RAFT_NOTICE_CONFIG_COMMITTED, 0, c.index);
-	answer(r, m->log_index, true, m->total, true);
+	answer_leader(r, m->log_index, true, m->total, true);
 }

@@ -106,7 +106,7 @@ look_now(struct space *s)
 }
 
 static void
-tell(struct space *s, bool full)
+log_change(struct space *s, bool full)
 {
 	char text[800], have[24];
 
@@ -118,7 +118,7 @@ tell(struct space *s, bool full)
 }
 
 static void
-judge(struct space *s)
+judge_space(struct space *s)
 {
 	bool full;
 
@@ -127,7 +127,7 @@ judge(struct space *s)
 	full = s->refused || s->doubtful || threshold_short(s->available, s->reserve, s->want, s->full);
 	if (full != s->said && !s->doubtful) {
 		s->said = full;
-		tell(s, full);
+		log_change(s, full);
 	}
 	if (full == s->full)
 		return;
@@ -155,12 +155,12 @@ look_done(void *ctx)
 	s->available = s->sight.available;
 	s->refused = s->sight.refused;
 	if (!s->d->stopping)
-		judge(s);
+		judge_space(s);
 }
 
 /* What is seen counts when it comes. */
 static void
-look(struct space *s)
+look_at_disk(struct space *s)
 {
 	if (jobs_busy(s->jobs))
 		return;
@@ -175,7 +175,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	(void)loop;
 	(void)revents;
-	look(w->data);
+	look_at_disk(w->data);
 }
 
 struct space *
@@ -264,7 +264,7 @@ space_state_refused(struct space *s)
 {
 	s->state_refused = true;
 	remember(s, s->available);
-	look(s);
+	look_at_disk(s);
 }
 
 bool
@@ -280,7 +280,7 @@ space_start(struct space *s, void (*changed)(struct raftd *d, bool full))
 	ev_timer_start(s->d->loop, &s->timer);
 	if (s->full) {
 		s->said = true;
-		tell(s, true);
+		log_change(s, true);
 		changed(s->d, true);
 	}
 }
@@ -320,7 +320,7 @@ space_want(struct space *s, uint64_t bytes)
 {
 	s->want = bytes;
 	s->wanted = clock_mono();
-	judge(s);
+	judge_space(s);
 }
 
 void
@@ -332,11 +332,11 @@ space_written(struct space *s, uint64_t bytes)
 	coming = s->before + s->recent;
 	if (s->full || (s->available >= s->reserve + coming && !was_refused(s)))
 		return;
-	look(s);
+	look_at_disk(s);
 	s->refused = s->refused || was_refused(s);
 	s->doubtful = s->available < s->reserve / 2 + coming;
 	if (s->refused || s->doubtful)
-		judge(s);
+		judge_space(s);
 }
 
 uint64_t

@@ -76,7 +76,7 @@ send_all(struct engine *e, const struct raft_output *o)
 }
 
 static void
-note(struct engine *e, const struct raft_notice *n)
+keep_notice(struct engine *e, const struct raft_notice *n)
 {
 	if (e->notice_count < NOTICES_MAX)
 		e->notices[e->notice_count++] = *n;
@@ -93,7 +93,7 @@ carry_out(struct engine *e, const struct raft_output *o)
 	for (uint32_t i = 0; i < o->read_count; i++)
 		reads_answer(&e->reads, o->reads[i].ctx, o->reads[i].ok, o->reads[i].index);
 	for (uint32_t i = 0; i < o->notice_count; i++)
-		note(e, &o->notices[i]);
+		keep_notice(e, &o->notices[i]);
 	e->deadline = o->deadline;
 }
 

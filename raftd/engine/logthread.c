@@ -273,7 +273,7 @@ job_recycle(struct logthread *t, struct job *j)
 }
 
 static void
-finish(struct logthread *t, struct job *j)
+finish_job(struct logthread *t, struct job *j)
 {
 	if (j->seq > t->done)
 		t->done = j->seq;
@@ -304,7 +304,7 @@ on_async(struct ev_loop *loop, ev_async *w, int revents)
 	pthread_mutex_unlock(&t->mutex);
 	while ((j = STAILQ_FIRST(&list)) != NULL) {
 		STAILQ_REMOVE_HEAD(&list, link);
-		finish(t, j);
+		finish_job(t, j);
 	}
 }
 

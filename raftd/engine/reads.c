@@ -14,14 +14,14 @@ reads_init(struct reads *r)
 }
 
 static void
-put(struct read_list *list, struct read_wait *w)
+list_append(struct read_list *list, struct read_wait *w)
 {
 	TAILQ_INSERT_TAIL(list, w, link);
 	w->list = list;
 }
 
 static void
-take(struct read_wait *w)
+list_remove(struct read_wait *w)
 {
 	TAILQ_REMOVE(w->list, w, link);
 	w->list = NULL;
@@ -31,14 +31,14 @@ void
 reads_add(struct reads *r, struct read_wait *w)
 {
 	w->early = w->judged = false;
-	put(&r->fresh, w);
+	list_append(&r->fresh, w);
 }
 
 void
 reads_cancel(struct read_wait *w)
 {
 	if (w->list != NULL)
-		take(w);
+		list_remove(w);
 }
 
 uint64_t
@@ -50,10 +50,10 @@ reads_round(struct reads *r, struct mono now)
 		return 0;
 	r->ctx++;
 	while ((w = TAILQ_FIRST(&r->fresh)) != NULL) {
-		take(w);
+		list_remove(w);
 		w->ctx = r->ctx;
 		w->asked = now;
-		put(&r->asked, w);
+		list_append(&r->asked, w);
 	}
 	return r->ctx;
 }
@@ -68,9 +68,9 @@ answer_list(struct reads *r, struct read_list *list, uint64_t ctx, bool ok, uint
 		/* A later round that is confirmed confirms the earlier ones: they were asked before it. */
 		if (w->ctx != ctx && !ok)
 			continue;
-		take(w);
+		list_remove(w);
 		w->index = index;
-		put(ok ? &r->confirmed : &r->parked, w);
+		list_append(ok ? &r->confirmed : &r->parked, w);
 	}
 }
 
@@ -101,7 +101,7 @@ reads_serve(struct reads *r, uint64_t applied)
 
 	if (!reads_ready(r, applied))
 		return false;
-	take(w);
+	list_remove(w);
 	w->done(w, TV_OK);
 	return true;
 }
@@ -145,7 +145,7 @@ reads_serve_early(struct reads *r, uint64_t applied, uint64_t committed,
 		w->early = is_untouched(w, applied, touches, ctx);
 		if (!w->early)
 			continue;
-		take(w);
+		list_remove(w);
 		w->index = applied;
 		w->done(w, TV_OK);
 	}
@@ -160,7 +160,7 @@ reads_refuse(struct reads *r, uint64_t last)
 		next = TAILQ_NEXT(w, link);
 		if (w->index <= last)
 			continue;
-		take(w);
+		list_remove(w);
 		w->done(w, TV_ENOTLEADER);
 	}
 }
@@ -171,8 +171,8 @@ retry_old(struct reads *r, struct read_list *list, struct mono now, struct mono 
 	struct read_wait *w;
 
 	while ((w = TAILQ_FIRST(list)) != NULL && mono_sub(now, w->asked).ns > patience.ns) {
-		take(w);
-		put(&r->fresh, w);
+		list_remove(w);
+		list_append(&r->fresh, w);
 	}
 }
 
@@ -182,8 +182,8 @@ reads_retry(struct reads *r, struct mono now, struct mono patience)
 	struct read_wait *w;
 
 	while ((w = TAILQ_FIRST(&r->parked)) != NULL) {
-		take(w);
-		put(&r->fresh, w);
+		list_remove(w);
+		list_append(&r->fresh, w);
 	}
 	retry_old(r, &r->asked, now, patience);
 }
@@ -197,7 +197,7 @@ expire_list(struct read_list *list, struct mono now, enum tv_err err)
 		next = TAILQ_NEXT(w, link);
 		if (!mono_before(w->deadline, now))
 			continue;
-		take(w);
+		list_remove(w);
 		w->done(w, err);
 	}
 }

@@ -85,7 +85,7 @@ _Static_assert(offsetof(struct call, kind) - offsetof(struct call, job) == offse
 
 /* Any thread. */
 static void
-finish(struct statethread *s, struct lane_jobs *some, bool quiet)
+hand_back(struct statethread *s, struct lane_jobs *some, bool quiet)
 {
 	bool tell;
 
@@ -177,7 +177,7 @@ apply_run(void *ctx, void *self, struct lane_jobs *some)
 		quiet = b->quiet && b->err == TV_OK && !b->restore;
 	} else
 		OF(struct call, j)->work(s->f, OF(struct call, j)->ctx);
-	finish(s, some, quiet);
+	hand_back(s, some, quiet);
 }
 
 static void *
@@ -293,7 +293,7 @@ fast_run(void *ctx, void *self, struct lane_jobs *some)
 		STAILQ_INSERT_TAIL(&done, j, link);
 	}
 	fsm_read_end(x->fsm);
-	finish(s, &done, false);
+	hand_back(s, &done, false);
 	lane_push(&s->slow, &refused);
 }
 
@@ -324,7 +324,7 @@ waiting_run(void *ctx, void *self, struct lane_jobs *some)
 		} while (r->answer.err == TV_EAGAIN && !r->dropped);
 		keep_answer(r, x);
 	}
-	finish(ctx, some, false);
+	hand_back(ctx, some, false);
 }
 
 static const struct lane_ops apply_ops = { apply_begin, apply_end, apply_run };
@@ -501,7 +501,7 @@ keep_args(struct state_read *r, struct span args, struct span token)
 }
 
 static struct state_read *
-ask(struct statethread *s, int way, const struct op *op, struct span args, struct span token, state_read_done *done, void *ctx)
+read_queue(struct statethread *s, int way, const struct op *op, struct span args, struct span token, state_read_done *done, void *ctx)
 {
 	struct state_read *r = s->stopped || s->f == NULL ? NULL : read_new(s);
 
@@ -534,19 +534,19 @@ ask(struct statethread *s, int way, const struct op *op, struct span args, struc
 struct state_read *
 statethread_read(struct statethread *s, const struct op *op, struct span args, struct span token, state_read_done *done, void *ctx)
 {
-	return ask(s, READ_FOR, op, args, token, done, ctx);
+	return read_queue(s, READ_FOR, op, args, token, done, ctx);
 }
 
 struct state_read *
 statethread_look(struct statethread *s, const struct op *op, struct span args, state_read_done *done, void *ctx)
 {
-	return ask(s, READ_OWN, op, args, SPAN_NONE, done, ctx);
+	return read_queue(s, READ_OWN, op, args, SPAN_NONE, done, ctx);
 }
 
 struct state_read *
 statethread_judge(struct statethread *s, const struct op *op, struct span args, struct span token, state_read_done *done, void *ctx)
 {
-	return ask(s, READ_JUDGE, op, args, token, done, ctx);
+	return read_queue(s, READ_JUDGE, op, args, token, done, ctx);
 }
 
 void
@@ -724,7 +724,7 @@ stop_lane(struct statethread *s, struct lane *l)
 	struct lane_jobs left;
 
 	lane_stop(l, &left);
-	finish(s, &left, false);
+	hand_back(s, &left, false);
 }
 
 void
@@ -737,7 +737,7 @@ statethread_stop(struct statethread *s)
 	stop_lane(s, &s->slow);
 	stop_lane(s, &s->lists);
 	stop_lane(s, &s->apply);
-	finish(s, &s->asked, false);
+	hand_back(s, &s->asked, false);
 	collect(s);
 	ev_async_stop(s->loop, &s->async);
 }

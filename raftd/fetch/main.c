@@ -38,7 +38,7 @@ struct fetcher {
 /* -- with raftd -- */
 
 static enum tv_err
-answer(const struct frame *question, const struct msg_fetched *keys)
+write_answer(const struct frame *question, const struct msg_fetched *keys)
 {
 	struct buf out = BUF_INIT(MSG_LARGE + FRAME_HEAD_BYTES);
 	size_t at = frame_open(&out, MSG_FETCH, FRAME_REPLY, question->id);
@@ -157,7 +157,7 @@ serve(struct fetcher *f, const struct frame *question, bool best_effort)
 	err = fetch(f, &keys);
 	if (err != TV_OK)
 		keys = (struct msg_fetched){ .error = f->why.len > 0 ? buf_span(&f->why) : span_str(tv_strerror(err)) };
-	return answer(question, &keys);
+	return write_answer(question, &keys);
 }
 
 /* raftd-fetch LEVEL DESTINATION required|best-effort */

@@ -4,7 +4,7 @@
 #include "raftd/peers/gossip.h"
 
 static enum claim_verdict
-judge(const struct raftd *d, const struct claim *q, const struct gossip_member *gm)
+judge_claim(const struct raftd *d, const struct claim *q, const struct gossip_member *gm)
 {
 	struct reconcile_member m = members_rule_of(gm->member, gm->gone);
 	char ip[46];
@@ -19,10 +19,10 @@ claims_against(struct raftd *d, const struct claim *q)
 	struct gossip_member gm;
 
 	/* Nodes register themselves, mostly: no walk for these. */
-	if (gossip_look_up(d->gossip, q->name, &gm) && judge(d, q, &gm) == CLAIM_OWN)
+	if (gossip_look_up(d->gossip, q->name, &gm) && judge_claim(d, q, &gm) == CLAIM_OWN)
 		return NULL;
 	for (size_t at = 0; gossip_next(d->gossip, &at, &gm);) {
-		switch (judge(d, q, &gm)) {
+		switch (judge_claim(d, q, &gm)) {
 		case CLAIM_OWN:
 			return NULL;
 		case CLAIM_AGAINST:

@@ -47,7 +47,7 @@ propose(struct first_token *t)
 }
 
 static void
-look(struct fsm *reader, void *ctx)
+look_at_state(struct fsm *reader, void *ctx)
 {
 	struct first_token *t = ctx;
 
@@ -55,7 +55,7 @@ look(struct fsm *reader, void *ctx)
 }
 
 static void
-looked(void *ctx)
+state_looked(void *ctx)
 {
 	struct first_token *t = ctx;
 
@@ -78,7 +78,7 @@ first_token_look(struct first_token *t)
 	if (!t->active || t->busy || t->settled || secret(t).len == 0 || cluster_acl_primary(&t->d->cluster) != NULL ||
 	    fsm_acl_since(t->d->fsm) == 0)
 		return;
-	t->busy = statethread_call(t->d->state, look, looked, t) == TV_OK;
+	t->busy = statethread_call(t->d->state, look_at_state, state_looked, t) == TV_OK;
 }
 
 void

@@ -40,7 +40,7 @@ struct leader {
 	bool told;			/* that not all servers can have it */
 };
 
-static void look(struct leader *l);
+static void look_for_expired(struct leader *l);
 
 static void
 reap_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
@@ -50,7 +50,7 @@ reap_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	r->pending = false;
 	/* One entry removes only so many.  After an error the next look tries again. */
 	if (err == TV_OK && result->err == TV_OK && r == &r->l->tokens && r->l->active)
-		look(r->l);
+		look_for_expired(r->l);
 }
 
 static void
@@ -80,11 +80,11 @@ reap_looked(void *ctx)
 	reap(l, &l->marks, OP_TOMBSTONE_REAP, &(struct session_destroy){ .Now = 0 });
 	reap(l, &l->tokens, OP_ACL_REAP, &(struct acl_reap){ .Now = 0 });
 	if (l->again && l->active)
-		look(l);
+		look_for_expired(l);
 }
 
 static void
-look(struct leader *l)
+look_for_expired(struct leader *l)
 {
 	l->again = l->looking;
 	if (l->looking)
@@ -152,14 +152,14 @@ on_reap(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	(void)loop;
 	(void)revents;
-	look(w->data);
+	look_for_expired(w->data);
 	guard_nodes(w->data);
 	enable_acl(w->data);
 	first_token_look(((struct leader *)w->data)->first_token);
 }
 
 static void
-start(struct leader *l)
+start_duties(struct leader *l)
 {
 	l->active = true;
 	log_debug("raftd", "leader's duties begin");
@@ -167,7 +167,7 @@ start(struct leader *l)
 	leader_catalog_start(l->catalog);
 	leader_coordinates_start(l->coordinates);
 	ev_timer_again(l->d->loop, &l->reap);
-	look(l);				/* another leader may have left some */
+	look_for_expired(l);				/* another leader may have left some */
 	guard_nodes(l);
 	enable_acl(l);
 	first_token_start(l->first_token);
@@ -175,7 +175,7 @@ start(struct leader *l)
 }
 
 static void
-stop(struct leader *l)
+stop_duties(struct leader *l)
 {
 	l->active = false;
 	log_debug("raftd", "leader's duties end");
@@ -208,9 +208,9 @@ leader_turn(struct leader *l)
 	if (l->check) {
 		st = engine_status(l->d->engine);
 		if (l->active && st->role != RAFT_LEADER)
-			stop(l);
+			stop_duties(l);
 		if (!l->active && st->informed)
-			start(l);
+			start_duties(l);
 		l->check = st->role == RAFT_LEADER && !l->active;
 	}
 	if (l->active)
@@ -237,7 +237,7 @@ leader_applied(struct raftd *d, const struct raft_entry *entries, uint32_t count
 		return;
 	leader_sessions_applied(d->leader->sessions, entries, count);
 	if (ends_method(entries, count))
-		look(d->leader);
+		look_for_expired(d->leader);
 }
 
 void

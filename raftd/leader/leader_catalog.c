@@ -323,7 +323,7 @@ look_collect(struct leader_catalog *c, struct look *l, unsigned max, bool *end)
 }
 
 static void
-look(struct leader_catalog *c)
+start_look(struct leader_catalog *c)
 {
 	struct look *l = calloc(1, sizeof(*l));
 	enum tv_err err = TV_ENOMEM;
@@ -356,7 +356,7 @@ leader_catalog_turn(struct leader_catalog *c)
 		return;
 	strays_turn(c->strays);
 	if (c->due && c->look == NULL)
-		look(c);
+		start_look(c);
 	if (!c->due && c->look == NULL && c->writing == 0 && !ev_is_active(&c->retry))
 		c->compared = c->round;
 }

@@ -81,7 +81,7 @@ hash_of(struct span id)
 }
 
 static struct timer *
-find(const struct leader_sessions *s, struct span id)
+timer_find(const struct leader_sessions *s, struct span id)
 {
 	struct timer *t;
 
@@ -116,9 +116,9 @@ await(struct leader_sessions *s, struct timer *t)
 }
 
 static void
-add(struct leader_sessions *s, struct span id, int64_t ttl_ns)
+timer_add(struct leader_sessions *s, struct span id, int64_t ttl_ns)
 {
-	struct timer *t = find(s, id);
+	struct timer *t = timer_find(s, id);
 
 	if (ttl_ns <= 0)
 		return;
@@ -226,7 +226,7 @@ look_done(void *ctx)
 
 	l->running = false;
 	for (unsigned i = 0; i < l->count && l->round == s->round; i++) {
-		struct timer *t = find(s, span_str(l->at[i].id));
+		struct timer *t = timer_find(s, span_str(l->at[i].id));
 
 		if (t == NULL || t->destroying)
 			continue;		/* ended meanwhile */
@@ -261,7 +261,7 @@ look_at_expired(struct leader_sessions *s)
 	l->running = statethread_call(s->d->state, look_work, look_done, s) == TV_OK;
 	/* What cannot be asked now is asked at the next look. */
 	for (unsigned i = 0; i < l->count && !l->running; i++)
-		await(s, find(s, span_str(l->at[i].id)));
+		await(s, timer_find(s, span_str(l->at[i].id)));
 }
 
 /* -- what the state holds -- */
@@ -295,8 +295,8 @@ piece_done(void *ctx)
 
 	s->piece = NULL;
 	for (unsigned i = 0; i < p->count && ours; i++)
-		if (find(s, span_str(p->found[i].id)) == NULL)		/* else created since, which is newer */
-			add(s, span_str(p->found[i].id), p->found[i].ttl_ns);
+		if (timer_find(s, span_str(p->found[i].id)) == NULL)		/* else created since, which is newer */
+			timer_add(s, span_str(p->found[i].id), p->found[i].ttl_ns);
 	if (ours && p->count > 0)
 		memcpy(s->taken, p->found[p->count - 1].id, ID_SIZE);
 	if (ours && p->err == TV_OK && p->count < PIECE)
@@ -346,7 +346,7 @@ applied_create(struct leader_sessions *s, struct rd *r)
 
 	if (schema_unpack(&session_schema, r, &a, &rec) == TV_OK && rec.TTL.len > 0 &&
 	    duration_parse(rec.TTL, &ttl) == TV_OK)
-		add(s, rec.ID, ttl);
+		timer_add(s, rec.ID, ttl);
 	arena_done(&a);
 }
 
@@ -357,7 +357,7 @@ applied_destroy(struct leader_sessions *s, struct rd *r)
 	struct session_destroy rec = { 0 };
 	struct timer *t;
 
-	if (schema_unpack(&session_destroy_schema, r, &a, &rec) == TV_OK && (t = find(s, rec.ID)) != NULL && !t->destroying)
+	if (schema_unpack(&session_destroy_schema, r, &a, &rec) == TV_OK && (t = timer_find(s, rec.ID)) != NULL && !t->destroying)
 		let_go(s, t);
 	arena_done(&a);
 }
@@ -389,7 +389,7 @@ leader_sessions_renew(struct leader_sessions *s, struct span id)
 		return;
 	for (char *c = lower; *c != '\0'; c++)
 		*c = *c >= 'A' && *c <= 'Z' ? *c + 32 : *c;
-	t = find(s, span_str(lower));
+	t = timer_find(s, span_str(lower));
 	if (t != NULL)
 		set_deadline(s, t, mono_mul(t->ttl, 2));
 }

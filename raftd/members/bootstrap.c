@@ -381,7 +381,7 @@ complain(struct bootstrap *f)
 }
 
 static void
-look(struct bootstrap *f)
+look_for_cluster(struct bootstrap *f)
 {
 	struct raftd *d = f->d;
 	struct raft_config *c;
@@ -478,7 +478,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	w->repeat = BEAT;
 	ev_timer_again(loop, w);
-	look(f);
+	look_for_cluster(f);
 	if (!fresh(f))
 		ev_timer_stop(loop, w);
 }

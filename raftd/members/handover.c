@@ -31,7 +31,7 @@ on_transfer(void *ctx, enum tv_err err, const char *text)
 }
 
 static void
-finish(struct handover *h)
+end_process(struct handover *h)
 {
 	if (h->done)
 		return;
@@ -63,7 +63,7 @@ on_look(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	if (h->impossible || !peer_connected(h->d) || !mono_before(clock_mono(), h->deadline)) {
-		finish(h);
+		end_process(h);
 	} else if (engine_is_leader(e)) {
 		if (!h->asked) {
 			h->asked = true;	/* first: the answer may come at once */
@@ -72,7 +72,7 @@ on_look(struct ev_loop *loop, ev_timer *w, int revents)
 	} else {
 		engine_retire(e);
 		if (!engine_writing(e))
-			finish(h);
+			end_process(h);
 	}
 }
 

@@ -28,7 +28,7 @@ leave_active(const struct leave *l)
 }
 
 static void
-finish(struct leave *l, enum tv_err err, const char *text)
+leave_finish(struct leave *l, enum tv_err err, const char *text)
 {
 	membership_done *done = l->done;
 
@@ -71,9 +71,9 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	(void)span_copy(a.text, text, sizeof(text));
 	if (a.err == TV_OK) {
 		leave_self_removed(l);
-		finish(l, TV_OK, "");
+		leave_finish(l, TV_OK, "");
 	} else if (a.err == TV_ECONFLICT)
-		finish(l, a.err, text);
+		leave_finish(l, a.err, text);
 }
 
 static void
@@ -97,7 +97,7 @@ on_change(void *ctx, enum tv_err err, const char *text)
 	l->changing = false;
 	if (err == TV_OK) {
 		leave_self_removed(l);
-		finish(l, TV_OK, "");
+		leave_finish(l, TV_OK, "");
 	}
 }
 
@@ -144,13 +144,13 @@ step(struct leave *l)
 	if (leader == NULL)			/* it may be removing itself */
 		leader = raft_config_find(engine_config_committed(d->engine), st->leader);
 	if (own_seat(d) == SEAT_NONE) {
-		finish(l, TV_OK, "");
+		leave_finish(l, TV_OK, "");
 		return;
 	}
 	if (mono_before(l->deadline, clock_mono())) {
 		if (l->force)
 			log_warn("triumvir", "leaving by force: no leader removed this server from the configuration");
-		finish(l, l->force ? TV_OK : TV_ETIMEOUT, l->force ? "" : "no leader removed this server in time; "
+		leave_finish(l, l->force ? TV_OK : TV_ETIMEOUT, l->force ? "" : "no leader removed this server in time; "
 		    "bring enough servers back for a quorum, or use --force");
 		return;
 	}
@@ -227,12 +227,12 @@ leave_start(struct leave *l, bool force, membership_done *done, void *ctx)
 	l->deadline = mono_add(clock_mono(), d->conf.leave_timeout);
 	/* Alone, or in no cluster: nothing to be removed from; the data stays. */
 	if (own_seat(d) == SEAT_NONE || (c->count <= 1 && raft_config_find(c, d->id.self) != NULL)) {
-		finish(l, TV_OK, "");
+		leave_finish(l, TV_OK, "");
 		return;
 	}
 	err = check(l, text, sizeof(text));
 	if (err != TV_OK) {
-		finish(l, err, text);
+		leave_finish(l, err, text);
 		return;
 	}
 	ev_timer_set(&l->timer, 0.0, STEP);

@@ -90,7 +90,7 @@ no_leader_log_text(struct raftd *d, struct buf *out)
 }
 
 static void
-tell(struct raftd *d, int64_t seconds)
+log_no_leader(struct raftd *d, int64_t seconds)
 {
 	struct buf why = BUF_INIT(32768);
 
@@ -119,5 +119,5 @@ no_leader_log_check(struct no_leader_log *l, struct raftd *d)
 	if (mono_sub(now, l->since).ns < PATIENCE.ns || (l->told.ns != 0 && mono_sub(now, l->told).ns < REPEAT.ns))
 		return;
 	l->told = now;
-	tell(d, mono_sub(now, l->since).ns / 1000000000);
+	log_no_leader(d, mono_sub(now, l->since).ns / 1000000000);
 }

@@ -94,7 +94,7 @@ write_report(struct recover *r, bool finished, struct buf *out)
 }
 
 static void
-finish(struct recover *r, enum tv_err err, const char *text, bool finished)
+recover_finish(struct recover *r, enum tv_err err, const char *text, bool finished)
 {
 	struct buf report = BUF_INIT(REPORT_BYTES_MAX);
 	recover_done *done = r->done;
@@ -110,7 +110,7 @@ finish(struct recover *r, enum tv_err err, const char *text, bool finished)
 /* -- doing it -- */
 
 static void
-tell(const struct recover *r)
+log_recovery(const struct recover *r)
 {
 	log_warn("raft", "recovered: this server alone continues as generation %llu of cluster %s, with its log up "
 	    "to index %llu of term %llu",
@@ -137,8 +137,8 @@ on_durable(void *ctx, enum tv_err err)
 	links_identity_changed(d->links);
 	gossip_tell_identity(d->gossip);
 	engine_status_changed(d->engine);
-	tell(r);
-	finish(r, TV_OK, "", true);
+	log_recovery(r);
+	recover_finish(r, TV_OK, "", true);
 }
 
 static void
@@ -164,7 +164,7 @@ act(struct recover *r)
 	}
 	free(alone);
 	if (err != TV_OK)
-		finish(r, err, err == TV_EAGAIN ? "a snapshot is being installed; try again when it is done" : tv_strerror(err),
+		recover_finish(r, err, err == TV_EAGAIN ? "a snapshot is being installed; try again when it is done" : tv_strerror(err),
 		    false);
 }
 
@@ -220,9 +220,9 @@ decide(struct recover *r)
 		r->plan.allowed = false;
 	}
 	if (!r->plan.allowed)
-		finish(r, TV_ECONFLICT, r->plan.refused, false);
+		recover_finish(r, TV_ECONFLICT, r->plan.refused, false);
 	else if (r->dry_run)
-		finish(r, TV_OK, "", false);
+		recover_finish(r, TV_OK, "", false);
 	else
 		act(r);
 }

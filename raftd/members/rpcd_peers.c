@@ -56,7 +56,7 @@ rpcd_peers_ask(struct raftd *d, const struct raft_server_conf *c, calls_done *do
 /* -- all of them, again and again -- */
 
 static struct one *
-find(struct rpcd_peers *s, raft_id id)
+peer_find(struct rpcd_peers *s, raft_id id)
 {
 	for (unsigned i = 0; i < s->count; i++)
 		if (s->ones[i].id == id)
@@ -65,7 +65,7 @@ find(struct rpcd_peers *s, raft_id id)
 }
 
 static void
-note(struct one *o, enum handover_target_state state)
+note_state(struct one *o, enum handover_target_state state)
 {
 	bool missing = state == HANDOVER_TARGET_SILENT || state == HANDOVER_TARGET_DESERTED;
 
@@ -82,7 +82,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	struct one *o = ctx;
 
 	o->s->waiting--;
-	note(o, rpcd_peers_answer(err, body));
+	note_state(o, rpcd_peers_answer(err, body));
 }
 
 /* The servers that there are now, with what is known of them; nobody waits for an answer. */
@@ -94,7 +94,7 @@ take_servers(struct rpcd_peers *s)
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < c->count; i++) {
-		const struct one *old = find(s, c->servers[i].id);
+		const struct one *old = peer_find(s, c->servers[i].id);
 
 		if (c->servers[i].id == s->d->id.self)
 			continue;
@@ -107,7 +107,7 @@ take_servers(struct rpcd_peers *s)
 }
 
 static void
-ask(struct rpcd_peers *s, struct one *o)
+ask_peer(struct rpcd_peers *s, struct one *o)
 {
 	const struct raft_server_conf *c = raft_config_find(engine_config(s->d->engine), o->id);
 	enum handover_target_state state;
@@ -117,7 +117,7 @@ ask(struct rpcd_peers *s, struct one *o)
 	if (state == HANDOVER_TARGET_SILENT)
 		return;
 	s->waiting--;
-	note(o, state);
+	note_state(o, state);
 }
 
 void
@@ -135,13 +135,13 @@ rpcd_peers_check(struct rpcd_peers *s)
 	s->asked = now;
 	take_servers(s);
 	for (unsigned i = 0; i < s->count; i++)
-		ask(s, &s->ones[i]);
+		ask_peer(s, &s->ones[i]);
 }
 
 enum daemon_state
 rpcd_peers_daemon(const struct rpcd_peers *s, raft_id id)
 {
-	const struct one *o = find((struct rpcd_peers *)(uintptr_t)s, id);
+	const struct one *o = peer_find((struct rpcd_peers *)(uintptr_t)s, id);
 
 	if (o == NULL || o->since.ns == 0 || mono_before(mono_sub(clock_mono(), o->since), PATIENCE))
 		return DAEMON_ANSWERS;

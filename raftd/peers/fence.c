@@ -50,7 +50,7 @@ struct keeping {
 };
 
 static enum tv_err
-keep(const struct raftd *d, uint64_t generation)
+store_fence(const struct raftd *d, uint64_t generation)
 {
 	char path[512], text[FENCE_BYTES];
 	int n = fence_text(text, d->id.store_id, generation);
@@ -92,7 +92,7 @@ stand_aside(struct raftd *d)
 }
 
 static void
-tell(struct raftd *d, const char *witness)
+log_fenced(struct raftd *d, const char *witness)
 {
 	log_err("raft", "fenced: an operator has recovered this cluster without this server: %s belongs to "
 	    "generation %llu, this server to generation %llu. It no longer takes part and answers only ?stale reads. "
@@ -108,7 +108,7 @@ keep_work(void *ctx)
 {
 	struct keeping *k = ctx;
 
-	k->err = keep(k->d, k->generation);
+	k->err = store_fence(k->d, k->generation);
 	k->sys = errno;
 }
 
@@ -121,7 +121,7 @@ keep_done(void *ctx)
 	if (k->err != TV_OK)
 		log_warn("raft", "the fence could not be saved in %s/raftd/" FENCE_NAME ": %s; after a restart this "
 		    "server has to learn of it again", k->d->cluster.data_dir, strerror(k->sys));
-	tell(k->d, k->witness);
+	log_fenced(k->d, k->witness);
 	free(k);
 }
 
@@ -132,7 +132,7 @@ keep_and_tell(struct raftd *d, struct span witness)
 	struct keeping *k = malloc(sizeof(*k));
 
 	if (k == NULL) {
-		tell(d, "another server");
+		log_fenced(d, "another server");
 		return;
 	}
 	*k = (struct keeping){ .d = d, .generation = d->fenced };
@@ -164,7 +164,7 @@ fence_begin(struct raftd *d)
 	if (d->fenced == 0)
 		return;
 	stand_aside(d);
-	tell(d, "the cluster as it was heard of before");
+	log_fenced(d, "the cluster as it was heard of before");
 }
 
 /* -- notices -- */

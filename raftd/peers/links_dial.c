@@ -72,7 +72,7 @@ tell_other(const struct dialled *p, const struct hello *h, char *why, size_t cap
 
 /* The answer to our hello. */
 static enum tv_err
-judge(struct dialled *p, const struct hello *h)
+judge_answer(struct dialled *p, const struct hello *h)
 {
 	struct raftd *d = p->l->d;
 	char why[512];
@@ -137,7 +137,7 @@ on_pong(void *ctx, enum tv_err err, struct span body)
 	if (err == TV_OK)
 		err = hello_read(body, &h);
 	if (err == TV_OK)
-		err = judge(p, &h);
+		err = judge_answer(p, &h);
 	if (err == TV_OK)
 		heed_clock(p, &h, clock_mono());
 	if (err != TV_OK && err != TV_ECLOSED && p->chan != NULL)

@@ -147,7 +147,7 @@ request_may_block(struct request *q)
 
 /* The frame of its answer, for chan_end(); NULL: nobody waits for it. */
 static struct buf *
-begin(struct request *q)
+begin_answer(struct request *q)
 {
 	return q->asker == NULL ? NULL : chan_begin(q->asker->chan, q->type, FRAME_REPLY, q->by_id.hash);
 }
@@ -156,7 +156,7 @@ begin(struct request *q)
 static void
 reply(struct request *q, const struct op_reply *a, struct buf *memory)
 {
-	struct buf *b = begin(q);
+	struct buf *b = begin_answer(q);
 
 	if (b != NULL && memory != NULL) {
 		op_reply_begin(b, a);
@@ -222,7 +222,7 @@ request_failf(struct request *q, enum tv_err err, const char *text)
 void
 request_plain(struct request *q, enum tv_err err, const char *text, const struct span *value)
 {
-	struct buf *b = begin(q);
+	struct buf *b = begin_answer(q);
 
 	if (b != NULL) {
 		msg_answer_head(b, value != NULL, err, text);
@@ -238,7 +238,7 @@ request_plain(struct request *q, enum tv_err err, const char *text, const struct
 void
 request_write(struct request *q, void (*write)(void *ctx, struct buf *body), void *ctx)
 {
-	struct buf *b = begin(q);
+	struct buf *b = begin_answer(q);
 
 	if (b != NULL) {
 		write(ctx, b);

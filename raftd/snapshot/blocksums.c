@@ -42,7 +42,7 @@ struct pass {
 
 /* One block: into all sums. */
 static void
-take(struct blocksums *b, struct pass *p, uint64_t at, const uint8_t *bytes, size_t n)
+hash_block(struct blocksums *b, struct pass *p, uint64_t at, const uint8_t *bytes, size_t n)
 {
 	uint64_t inner = b->bytes - END_BYTES;
 	size_t before = at >= inner ? 0 : inner - at < n ? (size_t)(inner - at) : n;
@@ -55,7 +55,7 @@ take(struct blocksums *b, struct pass *p, uint64_t at, const uint8_t *bytes, siz
 }
 
 static enum tv_err
-judge(struct pass *p, uint64_t *whole)
+judge_sums(struct pass *p, uint64_t *whole)
 {
 	uint8_t sum[crypto_generichash_BYTES], inner[END_BYTES];
 
@@ -87,10 +87,10 @@ blocksums_make(struct blocksums *b, int fd, uint64_t bytes, uint32_t block, uint
 
 		err = read_all(fd, at, buf, n);
 		if (err == TV_OK)
-			take(b, &p, at, buf, n);
+			hash_block(b, &p, at, buf, n);
 	}
 	if (err == TV_OK)
-		err = judge(&p, whole);
+		err = judge_sums(&p, whole);
 	if (err != TV_OK)
 		blocksums_done(b);
 	free(buf);

@@ -91,7 +91,7 @@ save_free(struct exports *s, struct export *v)
 }
 
 static struct export *
-find(struct exports *s, struct span id)
+save_find(struct exports *s, struct span id)
 {
 	for (unsigned i = 0; i < EXPORTS_MAX; i++)
 		if (s->all[i].stage != SAVE_FREE && !s->all[i].dropped && span_eqs(id, s->all[i].id))
@@ -348,7 +348,7 @@ begin_done(void *ctx)
 }
 
 static void
-start(struct exports *s, struct export *v)
+save_start(struct exports *s, struct export *v)
 {
 	/* The next look tries again.  Checkpoints go first, or clients could let the log grow without an end. */
 	if (jobs_busy(s->d->worker) || snapshots_due(s->d->snapshots))
@@ -374,7 +374,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 		struct export *v = &s->all[i];
 
 		if (v->stage == SAVE_WAITING && s->writing == NULL)
-			start(s, v);
+			save_start(s, v);
 		if (v->stage != SAVE_FREE && mono_sub(now, v->used).ns > UNREAD.ns)
 			(void)export_end(s, span_str(v->id));
 		any = any || v->stage != SAVE_FREE;
@@ -386,7 +386,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 /* -- operations -- */
 
 static void
-add(struct exports *s, struct request *q)
+save_add(struct exports *s, struct request *q)
 {
 	struct snapshot_state st = { .Server = span_str(s->d->id.uuid), .Phase = SNAPSHOT_PREPARING };
 	struct export *v = NULL;
@@ -402,7 +402,7 @@ add(struct exports *s, struct request *q)
 	uuid_make(v->id);
 	st.ID = span_str(v->id);
 	if (s->writing == NULL)
-		start(s, v);
+		save_start(s, v);
 	if (!ev_is_active(&s->timer))
 		ev_timer_again(s->d->loop, &s->timer);
 	snapshot_answer(q, fsm_index(s->d->fsm), &st);
@@ -415,7 +415,7 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
 
 	if (err == TV_OK)
-		add(q->d->exports, q);
+		save_add(q->d->exports, q);
 	else
 		request_failf(q, TV_ENOLEADER, "No cluster leader");
 }
@@ -427,7 +427,7 @@ save(struct request *q, const void *args)
 
 	(void)args;
 	if (q->mode == OP_STALE) {
-		add(s, q);
+		save_add(s, q);
 	} else if (!engine_is_leader(s->d->engine)) {
 		request_failf(q, TV_ENOTLEADER, "this server does not lead");
 	} else {
@@ -508,7 +508,7 @@ read_next(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
 	struct exports *s = q->d->exports;
-	struct export *v = find(s, ask->ID);
+	struct export *v = save_find(s, ask->ID);
 	struct snapshot_state st = { .Phase = SNAPSHOT_PREPARING };
 
 	if (v == NULL) {
@@ -532,7 +532,7 @@ read_next(struct request *q, const void *args)
 bool
 export_end(struct exports *s, struct span id)
 {
-	struct export *v = find(s, id);
+	struct export *v = save_find(s, id);
 
 	if (v == NULL)
 		return false;

@@ -153,7 +153,7 @@ import_leader_forget(struct import_leader *u, const struct request *q)
 }
 
 static void __attribute__((format(printf, 2, 3)))
-fail(struct import_leader *u, const char *fmt, ...)
+fail_restore(struct import_leader *u, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -169,7 +169,7 @@ void
 import_leader_fail(struct import_leader *u, const char *id, const char *why)
 {
 	if (import_leader_owns(u, id) && u->phase != RESTORE_COMMITTING)
-		fail(u, "%s" CHANGED_NOTHING, why);
+		fail_restore(u, "%s" CHANGED_NOTHING, why);
 }
 
 /* -- entries -- */
@@ -185,7 +185,7 @@ propose(struct import_leader *u, struct step *s, uint16_t op, const struct resto
 	err = propose_record(u->d, &s->proposal, op, args, done, why, sizeof(why));
 	s->busy = err == TV_OK;
 	if (err == TV_ENOSPACE)			/* anything else passes, or leadership goes */
-		fail(u, "%s" CHANGED_NOTHING, why);
+		fail_restore(u, "%s" CHANGED_NOTHING, why);
 	return s->busy;
 }
 
@@ -200,7 +200,7 @@ is_current(struct step *s)
 static void
 lost_leadership(struct import_leader *u)
 {
-	fail(u, "leadership moved to another server before the restore was committed" CHANGED_NOTHING);
+	fail_restore(u, "leadership moved to another server before the restore was committed" CHANGED_NOTHING);
 }
 
 static void
@@ -215,7 +215,7 @@ begin_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 		lost_leadership(s->u);
 	else if (err == TV_OK && result->err != TV_OK &&
 	    !(fsm_staged(s->u->d->fsm, &st) && strcmp(st.id, s->u->id) == 0))	/* ours, proposed twice */
-		fail(s->u, "%.*s" CHANGED_NOTHING, (int)result->text.len, (const char *)result->text.p);
+		fail_restore(s->u, "%.*s" CHANGED_NOTHING, (int)result->text.len, (const char *)result->text.p);
 }
 
 static void
@@ -246,7 +246,7 @@ commit_done(struct proposal *p, enum tv_err err, const struct fsm_result *result
 		    (long long)mono_ms(mono_sub(clock_mono(), u->started)));
 		drop_file(u);
 	} else if (err == TV_OK) {
-		fail(u, "%.*s" CHANGED_NOTHING, (int)result->text.len, (const char *)result->text.p);
+		fail_restore(u, "%.*s" CHANGED_NOTHING, (int)result->text.len, (const char *)result->text.p);
 	} else if (err == TV_ENOTLEADER) {
 		lost_leadership(u);
 	} else {
@@ -282,7 +282,7 @@ chunk_read(void *ctx)
 	while (s->busy)			/* fewer than WINDOW are in flight */
 		s++;
 	if (j->got != (ssize_t)j->len) {
-		fail(u, "the uploaded archive cannot be read back" CHANGED_NOTHING);
+		fail_restore(u, "the uploaded archive cannot be read back" CHANGED_NOTHING);
 	} else if (propose(u, s, OP_RESTORE_CHUNK, &args, chunk_done)) {
 		u->in_flight++;
 		u->sent += j->len;
@@ -319,23 +319,23 @@ who_cannot(struct import_leader *u)
 }
 
 static void
-begin(struct import_leader *u)
+propose_begin(struct import_leader *u)
 {
 	struct restore_step args = { .ID = span_str(u->id), .Bytes = u->facts.bytes,
 	    .Checksum = span_of(u->facts.checksum, sizeof(u->facts.checksum)) };
 	const char *old = who_cannot(u);
 
 	if (old != NULL)
-		fail(u, TOO_OLD CHANGED_NOTHING, old);
+		fail_restore(u, TOO_OLD CHANGED_NOTHING, old);
 	else if (!u->begin.busy)
 		(void)propose(u, &u->begin, OP_RESTORE_BEGIN, &args, begin_done);
 }
 
 static void
-stage(struct import_leader *u, const struct fsm_stage *staged)
+stage_next(struct import_leader *u, const struct fsm_stage *staged)
 {
 	if (staged == NULL) {
-		begin(u);
+		propose_begin(u);
 		return;
 	}
 	if (strcmp(staged->id, u->id) != 0)
@@ -351,12 +351,12 @@ stage(struct import_leader *u, const struct fsm_stage *staged)
 }
 
 static void
-commit(struct import_leader *u, const struct fsm_stage *staged)
+propose_commit(struct import_leader *u, const struct fsm_stage *staged)
 {
 	struct restore_step args = { .ID = span_str(u->id) };
 
 	if (staged == NULL || strcmp(staged->id, u->id) != 0) {
-		fail(u, "the restore was abandoned" CHANGED_NOTHING);
+		fail_restore(u, "the restore was abandoned" CHANGED_NOTHING);
 		return;
 	}
 	if (!fsm_stage_loaded(u->d->fsm, u->id))
@@ -387,7 +387,7 @@ has_room(struct import_leader *u)
 
 	if (room >= need)
 		return true;
-	fail(u, "disk full: %s/raftd has %llu MB free beside disk_reserve, and this restore needs about %llu MB there on each "
+	fail_restore(u, "disk full: %s/raftd has %llu MB free beside disk_reserve, and this restore needs about %llu MB there on each "
 	    "server" CHANGED_NOTHING, u->d->cluster.data_dir, (unsigned long long)(room >> 20),
 	    (unsigned long long)(need >> 20) + 1);
 	return false;
@@ -402,11 +402,11 @@ check_done(void *ctx)
 	if (u->d->stopping || u->phase != RESTORE_CHECKING)
 		return;
 	if (u->err != TV_OK) {
-		fail(u, "%s%s", u->errbuf[0] != '\0' ? u->errbuf : tv_strerror(u->err),
+		fail_restore(u, "%s%s", u->errbuf[0] != '\0' ? u->errbuf : tv_strerror(u->err),
 		    u->err == TV_ELIMIT ? " (restore_bytes_max in raftd.conf)" : "");
 	} else if (u->facts.needs > fsm_needs(u->d->fsm) &&
 	    !state_version_all(u->d, u->facts.needs, u->errbuf, sizeof(u->errbuf))) {
-		fail(u, "%s" CHANGED_NOTHING, u->errbuf);
+		fail_restore(u, "%s" CHANGED_NOTHING, u->errbuf);
 	} else if (has_room(u)) {
 		log_info("raft", "restore %s: an archive of %llu bytes is complete and goes to the log", u->id,
 		    (unsigned long long)u->facts.bytes);
@@ -428,7 +428,7 @@ import_leader_turn(struct import_leader *u, const struct fsm_stage *staged, uint
 		if (!engine_is_leader(u->d->engine))
 			lost_leadership(u);
 		else if (mono_sub(clock_mono(), u->used).ns > IDLE.ns)
-			fail(u, "the client was silent for %lld s" CHANGED_NOTHING, (long long)(IDLE.ns / 1000000000));
+			fail_restore(u, "the client was silent for %lld s" CHANGED_NOTHING, (long long)(IDLE.ns / 1000000000));
 	}
 	switch (u->phase) {
 	case RESTORE_CHECKING:
@@ -436,11 +436,11 @@ import_leader_turn(struct import_leader *u, const struct fsm_stage *staged, uint
 			u->checking = jobs_add_only(u->d->worker, check_work, check_done, u) == TV_OK;
 		break;
 	case RESTORE_STAGING:
-		stage(u, staged);
+		stage_next(u, staged);
 		break;
 	case RESTORE_LOADING:
 		u->loaded = loaded;
-		commit(u, staged);
+		propose_commit(u, staged);
 		break;
 	case RESTORE_UNKNOWN:
 		if (fsm_last_restore(u->d->fsm, id, &index) && strcmp(id, u->id) == 0) {
@@ -456,7 +456,7 @@ import_leader_turn(struct import_leader *u, const struct fsm_stage *staged, uint
 /* -- operations -- */
 
 static void
-answer(struct import_leader *u, struct request *q)
+answer_phase(struct import_leader *u, struct request *q)
 {
 	struct snapshot_state st = { .Server = span_str(u->d->id.uuid), .ID = span_str(u->id), .Phase = u->phase,
 	    .Index = u->index };
@@ -491,10 +491,10 @@ answer(struct import_leader *u, struct request *q)
 }
 
 static void
-cancel(struct import_leader *u, struct span id)
+cancel_restore(struct import_leader *u, struct span id)
 {
 	if (is_active(u) && span_eqs(id, u->id) && u->phase != RESTORE_COMMITTING)
-		fail(u, "cancelled by the client" CHANGED_NOTHING);
+		fail_restore(u, "cancelled by the client" CHANGED_NOTHING);
 }
 
 /* The turn of the loop sees to what it becomes. */
@@ -538,16 +538,16 @@ open_done(void *ctx)
 
 	snprintf(text, sizeof(text), "cannot store the archive: %s", strerror(j->sys));
 	if (!j->got && j->round == u->round && u->phase == RESTORE_RECEIVING)
-		fail(u, "%s", text);
+		fail_restore(u, "%s", text);
 	if (j->q != NULL && !j->got)
 		request_failf(j->q, TV_ESYS, text);
 	else if (j->q != NULL)
-		answer(u, j->q);
+		answer_phase(u, j->q);
 	file_job_free(j);
 }
 
 static void
-receive(struct import_leader *u, struct request *q)
+begin_upload(struct import_leader *u, struct request *q)
 {
 	drop_file(u);
 	uuid_make(u->id);
@@ -583,7 +583,7 @@ upload_open(struct request *q, const void *args)
 		snprintf(text, sizeof(text), "another restore is under way (%s); nothing was changed by this one", u->id);
 		request_failf(q, TV_ECONFLICT, text);
 	} else {
-		receive(u, q);
+		begin_upload(u, q);
 	}
 }
 
@@ -604,12 +604,12 @@ write_done(void *ctx)
 	bool current = j->round == u->round && u->phase == RESTORE_RECEIVING;
 
 	if (current && j->got != (ssize_t)j->len)
-		fail(u, "%s: %s/raftd cannot take the archive" CHANGED_NOTHING,
+		fail_restore(u, "%s: %s/raftd cannot take the archive" CHANGED_NOTHING,
 		    j->got < 0 && j->sys != ENOSPC ? strerror(j->sys) : "disk full", u->d->cluster.data_dir);
 	else if (current)
 		u->stored = j->offset + j->len;
 	if (j->q != NULL)
-		answer(u, j->q);
+		answer_phase(u, j->q);
 	file_job_free(j);
 }
 
@@ -624,17 +624,17 @@ upload_write(struct request *q, const void *args)
 		return;
 	again = ask->Offset + ask->Data.len == u->handed;	/* answered behind what is on its way */
 	if (u->phase != RESTORE_RECEIVING) {
-		answer(u, q);			/* failed meanwhile */
+		answer_phase(u, q);			/* failed meanwhile */
 	} else if (!again && ask->Offset != u->handed) {
 		request_failf(q, TV_EINVAL, "a part of the archive is missing");
 	} else if (!again && ask->Data.len > u->d->conf.restore_bytes_max - u->handed) {
-		fail(u, "the archive is larger than restore_bytes_max (%llu) in raftd.conf allows" CHANGED_NOTHING,
+		fail_restore(u, "the archive is larger than restore_bytes_max (%llu) in raftd.conf allows" CHANGED_NOTHING,
 		    (unsigned long long)u->d->conf.restore_bytes_max);
-		answer(u, q);
+		answer_phase(u, q);
 	} else if (!again && !space_fits(u->d->space, ask->Data.len)) {
-		fail(u, "disk full: %s/raftd has no space for the archive beside disk_reserve" CHANGED_NOTHING,
+		fail_restore(u, "disk full: %s/raftd has no space for the archive beside disk_reserve" CHANGED_NOTHING,
 		    u->d->cluster.data_dir);
-		answer(u, q);
+		answer_phase(u, q);
 	} else if (!file_job(u, q, again ? u->handed : ask->Offset, ask->Data.p, again ? 0 : ask->Data.len, write_work,
 	    write_done)) {
 		request_failf(q, TV_ENOMEM, "out of memory");
@@ -657,7 +657,7 @@ upload_apply(struct request *q, const void *args)
 	}
 	if (u->phase == RESTORE_RECEIVING)
 		u->phase = RESTORE_CHECKING;
-	answer(u, q);
+	answer_phase(u, q);
 }
 
 /* What the log says of a restore that this server does not know, or not to its end. */
@@ -696,7 +696,7 @@ upload_status(struct request *q, const void *args)
 	if (known && (ask->Server.len > 0 || (u->phase != RESTORE_UNKNOWN && engine_is_leader(u->d->engine)))) {
 		if (ask->ID.len > 0)
 			u->used = clock_mono();
-		answer(u, q);
+		answer_phase(u, q);
 	} else if (!engine_is_leader(u->d->engine)) {
 		request_failf(q, TV_ENOTLEADER, "this server does not lead");
 	} else {
@@ -707,18 +707,18 @@ upload_status(struct request *q, const void *args)
 
 /* Of a save, or of a restore: the client gave up.  If it is not too late, nothing is changed. */
 static void
-end(struct request *q, const void *args)
+end_named(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
 	struct snapshot_state st = { .ID = ask->ID, .Server = span_str(q->d->id.uuid) };
 
 	if (!export_end(q->d->exports, ask->ID))
-		cancel(upload_of(q), ask->ID);
+		cancel_restore(upload_of(q), ask->ID);
 	snapshot_answer(q, fsm_index(q->d->fsm), &st);
 }
 
 const struct request_op import_ops[] = {
-	{ OP_SNAPSHOT_END, end },
+	{ OP_SNAPSHOT_END, end_named },
 	{ OP_RESTORE_OPEN, upload_open },
 	{ OP_RESTORE_WRITE, upload_write },
 	{ OP_RESTORE_APPLY, upload_apply },

@@ -53,7 +53,7 @@ read_done(void *ctx)
 }
 
 static struct block *
-find(struct snapshot_file *f, uint64_t at)
+block_find(struct snapshot_file *f, uint64_t at)
 {
 	for (unsigned i = 0; i < BLOCKS; i++)
 		if (f->blocks[i].state != BLOCK_EMPTY && f->blocks[i].at == at)
@@ -80,7 +80,7 @@ spare(struct snapshot_file *f)
 }
 
 static enum tv_err
-begin(struct snapshot_file *f, uint64_t at, bool wanted, const struct block *given)
+block_read(struct snapshot_file *f, uint64_t at, bool wanted, const struct block *given)
 {
 	struct block *b = spare(f);
 	enum tv_err err;
@@ -107,9 +107,9 @@ snapshot_file_read(struct snapshot_file *f, uint64_t offset, const uint8_t **p, 
 
 	if (offset >= f->sums.bytes)
 		return TV_EINVAL;
-	b = find(f, at);
+	b = block_find(f, at);
 	if (b == NULL)
-		return begin(f, at, true, NULL);
+		return block_read(f, at, true, NULL);
 	b->wanted = true;
 	if (b->state == BLOCK_READING)
 		return TV_EAGAIN;
@@ -122,8 +122,8 @@ snapshot_file_read(struct snapshot_file *f, uint64_t offset, const uint8_t **p, 
 	}
 	*p = b->p + (offset - at);
 	*n = b->n - (size_t)(offset - at);
-	if (next < f->sums.bytes && find(f, next) == NULL)
-		(void)begin(f, next, false, b);
+	if (next < f->sums.bytes && block_find(f, next) == NULL)
+		(void)block_read(f, next, false, b);
 	return TV_OK;
 }
 

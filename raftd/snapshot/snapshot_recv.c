@@ -574,7 +574,7 @@ finish_log(struct raftd *d, const struct interrupted *t)
 }
 
 static enum tv_err
-finish(struct raftd *d, struct interrupted *t, char *errbuf, size_t cap)
+finish_interrupted(struct raftd *d, struct interrupted *t, char *errbuf, size_t cap)
 {
 	enum tv_err err = TV_OK;
 	bool dropped = false;
@@ -626,7 +626,7 @@ snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap)
 	remove_temporary(d);
 	err = read_meta(d, t);
 	if (err == TV_OK) {
-		err = finish(d, t, errbuf, cap);
+		err = finish_interrupted(d, t, errbuf, cap);
 	} else {
 		if (err != TV_ENOENT)
 			log_warn("raft", "%s/raftd/install-meta, of a received snapshot whose installation was "

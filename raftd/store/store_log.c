@@ -31,7 +31,7 @@
 
 /* Lock held.  What the disk holds is unknown from then on. */
 static void
-fail(struct log_store *s, int ret)
+note_failure(struct log_store *s, int ret)
 {
 	if (!s->failed)
 		s->failure = ret;
@@ -87,7 +87,7 @@ background(struct log_store *s)
 	ret = remove_files(s->env.dir, from, to);
 	pthread_mutex_lock(&s->lock);
 	if (ret != 0)
-		fail(s, ret);			/* the next write reports it */
+		note_failure(s, ret);			/* the next write reports it */
 }
 
 static void *
@@ -334,7 +334,7 @@ static void
 end_change(struct log_store *s, int ret)
 {
 	if (ret != 0)
-		fail(s, ret);
+		note_failure(s, ret);
 	else
 		store_files_discard(s);
 	if (!background_due(s))
@@ -377,7 +377,7 @@ change(struct log_store *s, struct log_frame *f)
 
 /* How many of these make one transaction. */
 static uint32_t
-take(const struct raft_entry *e, uint32_t count)
+batch_entries(const struct raft_entry *e, uint32_t count)
 {
 	uint64_t bytes = 0;
 	uint32_t n = 0;
@@ -417,7 +417,7 @@ log_write(struct log_store *s, const struct log_batch *b)
 	check_batch(s, b);
 	do {
 		f.entries = b->count > 0 ? b->entries + done : NULL;
-		f.count = take(f.entries, b->count - done);
+		f.count = batch_entries(f.entries, b->count - done);
 		f.first = f.count > 0 ? f.entries[0].index : 0;
 		err = change(s, &f);
 		done += f.count;

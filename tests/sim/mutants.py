@@ -112,7 +112,7 @@ MUTANTS = [
      "logidx_reset(&r->log, m->log_index, m->log_term);\n\tr->write_epoch++;", "r->write_epoch++;"),
     ("a snapshot brings its configuration", "snapshot.c", "members_reset(r, &c);", ";"),
     ("a refused chunk names progress", "snapshot.c",
-     "answer(r, m->log_index, false, same_snapshot(in, m) ? in->handed : 0, false);", ";"),
+     "answer_leader(r, m->log_index, false, same_snapshot(in, m) ? in->handed : 0, false);", ";"),
     ("transfers time out", "election.c",
      "if (r->transfer.active && !mono_before(r->now, r->transfer.due))", "if (false)"),
     ("a live leader is not disturbed", "election.c",

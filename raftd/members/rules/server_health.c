@@ -71,7 +71,7 @@ is_well(bool was, unsigned faults, unsigned before)
 }
 
 static void
-judge(struct server_health_record *r, const struct server_health_facts *f, const struct server_health_bounds *b, struct mono now,
+judge_server(struct server_health_record *r, const struct server_health_facts *f, const struct server_health_bounds *b, struct mono now,
     int64_t wall_ns)
 {
 	unsigned faults = faults_of(f, b);
@@ -108,7 +108,7 @@ server_health_update(struct server_health_book *b, const struct server_health_fa
 
 		if (old != NULL)
 			next.records[i] = *old;
-		judge(&next.records[i], &f[i], bounds, now, wall_ns);
+		judge_server(&next.records[i], &f[i], bounds, now, wall_ns);
 	}
 	*b = next;
 }

@@ -59,7 +59,7 @@ store_page_reads(void)
 
 /* Lock held. */
 static struct slot *
-find(int fd, off_t at)
+slot_find(int fd, off_t at)
 {
 	for (int i = 0; i < SLOTS; i++) {
 		struct slot *s = &fetched.slots[i];
@@ -72,7 +72,7 @@ find(int fd, off_t at)
 
 /* Lock held.  A free one, or the oldest that nobody came for; NULL: all are being read. */
 static struct slot *
-take(void)
+slot_take(void)
 {
 	struct slot *best = NULL;
 
@@ -116,10 +116,10 @@ store_fetch(void)
 	int why = 0;
 
 	pthread_mutex_lock(&fetched.lock);
-	s = find(refused.fd, refused.at);
-	while (s == NULL && (s = take()) == NULL) {
+	s = slot_find(refused.fd, refused.at);
+	while (s == NULL && (s = slot_take()) == NULL) {
 		pthread_cond_wait(&fetched.done, &fetched.lock);
-		s = find(refused.fd, refused.at);
+		s = slot_find(refused.fd, refused.at);
 	}
 	if (s->state != SLOT_FREE && s->fd == refused.fd && s->at == refused.at) {
 		while (s->state == SLOT_READING && s->fd == refused.fd && s->at == refused.at)
@@ -140,13 +140,13 @@ store_fetch(void)
 
 /* What is at hand; Berkeley DB has it from here on. */
 static bool
-give(int fd, void *p, size_t n, off_t at, ssize_t *got)
+give_fetched(int fd, void *p, size_t n, off_t at, ssize_t *got)
 {
 	struct slot *s;
 	bool given;
 
 	pthread_mutex_lock(&fetched.lock);
-	s = find(fd, at);
+	s = slot_find(fd, at);
 	given = s != NULL && s->state == SLOT_READY && n == sizeof(s->bytes);
 	if (given) {
 		*got = s->got;
@@ -162,7 +162,7 @@ bool
 fetch_read(struct store_behind *b, int fd, void *p, size_t n, off_t at, ssize_t *got)
 {
 	was_refused = false;
-	if (give(fd, p, n, at, got))
+	if (give_fetched(fd, p, n, at, got))
 		return true;
 	if (cached_only && n == STORE_PAGE_BYTES) {
 		refused.b = b;
@@ -183,7 +183,7 @@ fetch_changed(int fd, off_t at)
 	struct slot *s;
 
 	pthread_mutex_lock(&fetched.lock);
-	s = find(fd, at);
+	s = slot_find(fd, at);
 	if (s != NULL && s->state == SLOT_READY)
 		s->state = SLOT_FREE;
 	else if (s != NULL)

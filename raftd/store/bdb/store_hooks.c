@@ -142,7 +142,7 @@ remember(struct watched_file w)
 
 /* b is NULL when nobody watches it. */
 static struct watched_file
-find(int fd)
+watched_find(int fd)
 {
 	struct watched_file w = { .b = NULL };
 
@@ -387,7 +387,7 @@ store_sync_fd(int fd)
 int
 store_sync(int fd)
 {
-	struct watched_file w = find(fd);
+	struct watched_file w = watched_find(fd);
 
 	if (w.b == NULL || w.temporary)
 		return store_sync_fd(fd);
@@ -407,7 +407,7 @@ write_to(const struct watched_file *w, int fd, const void *p, size_t n, off_t at
 static ssize_t
 hook_pwrite(int fd, const void *p, size_t n, off_t at)
 {
-	struct watched_file w = find(fd);
+	struct watched_file w = watched_find(fd);
 	ssize_t done = write_to(&w, fd, p, n, at);
 
 	if (w.log == 0 && n == STORE_PAGE_BYTES)
@@ -452,7 +452,7 @@ read_page(struct store_behind *b, int fd, void *p, size_t n, off_t at)
 static ssize_t
 hook_pread(int fd, void *p, size_t n, off_t at)
 {
-	struct watched_file w = find(fd);
+	struct watched_file w = watched_find(fd);
 	ssize_t got;
 
 	if (w.b != NULL && w.temporary)
@@ -475,7 +475,7 @@ hook_seek(int fd, off_t at, int whence)
 static int
 hook_ftruncate(int fd, off_t end)
 {
-	struct watched_file w = find(fd);
+	struct watched_file w = watched_find(fd);
 
 	if (w.b == NULL || w.log != 0 || w.temporary)
 		errno = ftruncate(fd, end) == 0 ? 0 : errno;
