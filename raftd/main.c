@@ -101,12 +101,10 @@ on_relieved(void *ctx)
 
 /* Applying may have waited for the disk. */
 static void
-go_on_applying(struct ev_loop *loop, ev_async *w, int revents)
+go_on_applying(struct ev_loop *loop UNUSED, ev_async *w, int revents UNUSED)
 {
 	struct raftd *d = w->data;
 
-	(void)loop;
-	(void)revents;
 	if (d->engine != NULL && !d->stopping)
 		engine_wake(d->engine);
 }

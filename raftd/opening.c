@@ -237,13 +237,11 @@ begin_state(struct opening *o)
 }
 
 static void
-on_retry(struct ev_loop *loop, ev_timer *w, int revents)
+on_retry(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct opening *o = w->data;
 	enum tv_err err;
 
-	(void)loop;
-	(void)revents;
 	if (o->has_log && !space_may_retry(o->d->space))
 		return;
 	err = o->has_log ? begin_state(o) : begin_log(o);
@@ -252,13 +250,11 @@ on_retry(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 static void
-on_tell(struct ev_loop *loop, ev_timer *w, int revents)
+on_tell(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct opening *o = w->data;
 	long long s = (long long)mono_ms(mono_sub(clock_mono(), o->d->start.since)) / 1000;
 
-	(void)loop;
-	(void)revents;
 	if (o->has_log)
 		log_info("raft", "the state is being opened, for %lld s by now; this server votes and stores meanwhile", s);
 	else

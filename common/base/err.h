@@ -9,6 +9,9 @@
 #ifndef TV_COMMON_BASE_ERR_H
 #define TV_COMMON_BASE_ERR_H
 
+/* Behind the name of a parameter that a callback's type has and this function does not use. */
+#define UNUSED __attribute__((unused))
+
 enum tv_err {
 	TV_OK = 0,
 	TV_EOF = -1,		/* input ended before the value did, or peer closed */

@@ -324,9 +324,8 @@ members_committed_range(struct raft *r, uint64_t from)
 /* -- changes */
 
 static enum tv_err
-change_add(struct raft *r, struct raft_config *c, const struct raft_server_conf *s)
+change_add(struct raft *r UNUSED, struct raft_config *c, const struct raft_server_conf *s)
 {
-	(void)r;
 	if (s->id == 0)
 		return TV_EINVAL;
 	if (raft_config_find(c, s->id) != NULL)
@@ -380,11 +379,10 @@ change_demote(struct raft *r, struct raft_config *c, const struct raft_server_co
 }
 
 static enum tv_err
-change_remove(struct raft *r, struct raft_config *c, const struct raft_server_conf *s)
+change_remove(struct raft *r UNUSED, struct raft_config *c, const struct raft_server_conf *s)
 {
 	struct raft_server_conf *found = find_in(c, s->id);
 
-	(void)r;
 	if (found == NULL)
 		return TV_ENOENT;
 	*found = c->servers[--c->count];
@@ -393,11 +391,10 @@ change_remove(struct raft *r, struct raft_config *c, const struct raft_server_co
 }
 
 static enum tv_err
-change_addr(struct raft *r, struct raft_config *c, const struct raft_server_conf *s)
+change_addr(struct raft *r UNUSED, struct raft_config *c, const struct raft_server_conf *s)
 {
 	struct raft_server_conf *found = find_in(c, s->id);
 
-	(void)r;
 	if (found == NULL)
 		return TV_ENOENT;
 	memcpy(found->addr, s->addr, sizeof(found->addr));

@@ -258,9 +258,8 @@ in_msg(struct raft *r, const struct raft_input *in)
 }
 
 static void
-in_tick(struct raft *r, const struct raft_input *in)
+in_tick(struct raft *r, const struct raft_input *in UNUSED)
 {
-	(void)in;
 	election_transfer_tick(r);
 	if (r->role == RAFT_LEADER) {
 		replicate_commit_tick(r);
@@ -425,9 +424,8 @@ in_gone(struct raft *r, const struct raft_input *in)
 }
 
 static void
-in_disk_stuck(struct raft *r, const struct raft_input *in)
+in_disk_stuck(struct raft *r, const struct raft_input *in UNUSED)
 {
-	(void)in;
 	if (r->role == RAFT_LEADER) {
 		election_hand_over(r);
 		return;
@@ -478,9 +476,8 @@ in_went_back(struct raft *r, const struct raft_input *in)
 }
 
 static void
-in_retire(struct raft *r, const struct raft_input *in)
+in_retire(struct raft *r, const struct raft_input *in UNUSED)
 {
-	(void)in;
 	election_become(r, RAFT_FOLLOWER, r->term, 0);
 	election_reset_timer(r);
 	r->retired = true;

@@ -183,9 +183,8 @@ replicate_heartbeat_all(struct raft *r)
 }
 
 void
-replicate_to_probe(struct raft *r, struct peer *p, uint64_t next)
+replicate_to_probe(struct raft *r UNUSED, struct peer *p, uint64_t next)
 {
-	(void)r;
 	p->progress = PROGRESS_PROBE;
 	p->next = next > p->match ? next : p->match + 1;
 	p->probe_sent = false;

@@ -171,10 +171,8 @@ look_at_disk(struct space *s)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
-	(void)loop;
-	(void)revents;
 	look_at_disk(w->data);
 }
 

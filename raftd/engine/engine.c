@@ -456,17 +456,14 @@ turn(struct engine *e)
 }
 
 static void
-on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
+on_prepare(struct ev_loop *loop UNUSED, ev_prepare *w, int revents UNUSED)
 {
-	(void)loop;
-	(void)revents;
 	turn(w->data);
 }
 
 static void
-on_idle(struct ev_loop *loop, ev_idle *w, int revents)
+on_idle(struct ev_loop *loop, ev_idle *w, int revents UNUSED)
 {
-	(void)revents;
 	ev_idle_stop(loop, w);		/* its only purpose: the loop does not sleep */
 }
 
@@ -477,13 +474,11 @@ engine_wake(struct engine *e)
 }
 
 static void
-on_tick(struct ev_loop *loop, ev_timer *w, int revents)
+on_tick(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct engine *e = w->data;
 	struct raft_input in = { .type = RAFT_IN_TICK };
 
-	(void)loop;
-	(void)revents;
 	(void)engine_status(e);			/* for e->heard: the core may be about to forget its leader */
 	if (clock_mono().ns >= e->deadline.ns && !e->retired)
 		engine_feed(e, &in, NULL);
@@ -514,14 +509,12 @@ watch_disk(struct engine *e, struct mono now)
 }
 
 static void
-on_housekeeping(struct ev_loop *loop, ev_timer *w, int revents)
+on_housekeeping(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct engine *e = w->data;
 	struct mono now = clock_mono();
 	enum tv_err err;
 
-	(void)loop;
-	(void)revents;
 	/* A read may be what meets the damage. */
 	if (!e->corrupt && !e->opening && (err = fsm_trouble(e->d->fsm)) != TV_OK)
 		engine_apply_failed(e, err);
@@ -551,12 +544,10 @@ on_compacted(void *ctx)
 }
 
 static void
-on_compact(struct ev_loop *loop, ev_timer *w, int revents)
+on_compact(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct engine *e = w->data;
 
-	(void)loop;
-	(void)revents;
 	w->repeat = COMPACT_LOOK;
 	if (!e->compacting && !engine_must_not_apply(e) && !space_full(e->d->space))
 		e->compacting = statethread_between(e->d->state, compact_step, on_compacted, e) == TV_OK;

@@ -291,14 +291,12 @@ finish_job(struct logthread *t, struct job *j)
 }
 
 static void
-on_async(struct ev_loop *loop, ev_async *w, int revents)
+on_async(struct ev_loop *loop UNUSED, ev_async *w, int revents UNUSED)
 {
 	struct logthread *t = w->data;
 	struct job_list list = STAILQ_HEAD_INITIALIZER(list);
 	struct job *j;
 
-	(void)loop;
-	(void)revents;
 	pthread_mutex_lock(&t->mutex);
 	STAILQ_CONCAT(&list, &t->finished);
 	pthread_mutex_unlock(&t->mutex);

@@ -21,13 +21,11 @@ struct loop_time {
 
 /* A loop that sleeps for longer than its timers allow was not let run. */
 static void
-on_woken(struct ev_loop *loop, ev_check *w, int revents)
+on_woken(struct ev_loop *loop UNUSED, ev_check *w, int revents UNUSED)
 {
 	struct loop_time *t = w->data;
 	struct mono now = clock_mono(), pause = mono_sub(mono_sub(now, t->asleep), ENGINE_HOUSEKEEPING);
 
-	(void)loop;
-	(void)revents;
 	if (t->asleep.ns == 0 || pause.ns <= t->d->conf.election_timeout.ns / 2)
 		return;
 	t->pauses++;

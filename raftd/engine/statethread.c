@@ -163,13 +163,12 @@ run_batch(struct statethread *s, struct state_batch *b)
 }
 
 static void
-apply_run(void *ctx, void *self, struct lane_jobs *some)
+apply_run(void *ctx, void *self UNUSED, struct lane_jobs *some)
 {
 	struct statethread *s = ctx;
 	struct lane_job *j = STAILQ_FIRST(some);	/* one at a time */
 	bool quiet = false;
 
-	(void)self;
 	if (kind_of(j) == KIND_BATCH) {
 		struct state_batch *b = OF(struct state_batch, j);
 
@@ -187,10 +186,8 @@ apply_begin(void *ctx)
 }
 
 static void
-apply_end(void *ctx, void *self)
+apply_end(void *ctx UNUSED, void *self UNUSED)
 {
-	(void)ctx;
-	(void)self;
 }
 
 /* -- threads that read -- */
@@ -213,11 +210,10 @@ reader_begin(void *ctx)
 }
 
 static void
-reader_end(void *ctx, void *self)
+reader_end(void *ctx UNUSED, void *self)
 {
 	struct reader *x = self;
 
-	(void)ctx;
 	fsm_reader_free(x->fsm);
 	arena_done(&x->arena);
 	buf_done(&x->buf);
@@ -411,10 +407,8 @@ collect(struct statethread *s)
 }
 
 static void
-on_async(struct ev_loop *loop, ev_async *w, int revents)
+on_async(struct ev_loop *loop UNUSED, ev_async *w, int revents UNUSED)
 {
-	(void)loop;
-	(void)revents;
 	collect(w->data);
 }
 

@@ -23,14 +23,10 @@ on_body(char *bytes, size_t size, size_t n, void *ctx)
 
 /* libcurl calls it at least once a second. */
 static int
-on_progress(void *ctx, curl_off_t in_all, curl_off_t in, curl_off_t out_all, curl_off_t out)
+on_progress(void *ctx, curl_off_t in_all UNUSED, curl_off_t in UNUSED, curl_off_t out_all UNUSED, curl_off_t out UNUSED)
 {
 	const struct get_conf *conf = ctx;
 
-	(void)in_all;
-	(void)in;
-	(void)out_all;
-	(void)out;
 	conf->pulse(conf->pulse_ctx);
 	return 0;
 }

@@ -113,12 +113,11 @@ enabled(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 }
 
 static void
-guarded(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+guarded(struct proposal *p, enum tv_err err, const struct fsm_result *result UNUSED)
 {
 	struct leader *l = (struct leader *)((char *)p - offsetof(struct leader, guard));
 
 	(void)err;			/* the next look tries again */
-	(void)result;
 	l->guarding = false;
 }
 
@@ -148,10 +147,8 @@ enable_acl(struct leader *l)
 }
 
 static void
-on_reap(struct ev_loop *loop, ev_timer *w, int revents)
+on_reap(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
-	(void)loop;
-	(void)revents;
 	look_for_expired(w->data);
 	guard_nodes(w->data);
 	enable_acl(w->data);

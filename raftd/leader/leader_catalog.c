@@ -401,13 +401,12 @@ on_stray(void *ctx, const struct stray *s)
 
 /* Looks until nothing is left to be written, or a comparison as a whole has had its turn; never beside that. */
 static void
-on_restored(struct ev_loop *loop, ev_timer *w, int revents)
+on_restored(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct leader_catalog *c = w->data;
 	struct mono interval = c->d->conf.reconcile_interval, settled = mono_min(interval, MONO_S(SETTLED_MAX_S));
 	bool over = mono_before(interval, mono_sub(clock_mono(), c->restored_at));
 
-	(void)revents;
 	if (!over && (!c->active || strays_are_looked_for(c->strays) || !gossip_settled(c->d->gossip, settled)))
 		return;
 	over = over || (c->marking && strays_were_all_found(c->strays) && c->to_write == 0);
@@ -432,12 +431,10 @@ leader_catalog_restored(struct leader_catalog *c)
 }
 
 static void
-on_whole(struct ev_loop *loop, ev_timer *w, int revents)
+on_whole(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct leader_catalog *c = w->data;
 
-	(void)loop;
-	(void)revents;
 	c->passes++;
 	gossip_mark_all(c->d->gossip);
 	leader_catalog_wake(c);
@@ -449,11 +446,10 @@ on_whole(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 static void
-on_retry(struct ev_loop *loop, ev_timer *w, int revents)
+on_retry(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct leader_catalog *c = w->data;
 
-	(void)revents;
 	ev_timer_stop(loop, w);
 	gossip_mark_all(c->d->gossip);
 	leader_catalog_wake(c);

@@ -43,11 +43,10 @@ struct leader_coordinates {
 };
 
 static void
-written(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+written(struct proposal *p, enum tv_err err, const struct fsm_result *result UNUSED)
 {
 	struct batch_write *w = (struct batch_write *)((char *)p - offsetof(struct batch_write, proposal));
 
-	(void)result;
 	w->under_way = false;
 	if (err != TV_OK)		/* the nodes report again */
 		log_debug("raftd", "coordinate batch not written: %s", tv_strerror(err));
@@ -72,13 +71,11 @@ write_batch(struct leader_coordinates *c, struct batch_write *w)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *t, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *t, int revents UNUSED)
 {
 	struct leader_coordinates *c = t->data;
 	enum tv_err err = TV_OK;
 
-	(void)loop;
-	(void)revents;
 	for (unsigned i = 0; i < COORD_BATCH_BATCHES && coord_batch_count(c->waiting) > 0 && err == TV_OK; i++)
 		if (!c->writes[i].under_way)
 			err = write_batch(c, &c->writes[i]);

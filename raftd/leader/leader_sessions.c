@@ -147,12 +147,11 @@ retry(struct leader_sessions *s, struct timer *t)
 }
 
 static void
-destroyed(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+destroyed(struct proposal *p, enum tv_err err, const struct fsm_result *result UNUSED)
 {
 	struct timer *t = (struct timer *)((char *)p - offsetof(struct timer, proposal));
 	struct leader_sessions *s = t->s;
 
-	(void)result;
 	t->destroying = false;
 	if (s == NULL) {
 		free(t);
@@ -325,12 +324,10 @@ take_in(struct leader_sessions *s)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct leader_sessions *s = w->data;
 
-	(void)loop;
-	(void)revents;
 	take_in(s);
 	look_at_expired(s);
 }

@@ -47,12 +47,11 @@ autopilot_role_changed(struct autopilot *a)
 /* -- the first record -- */
 
 static void
-first_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+first_done(struct proposal *p, enum tv_err err, const struct fsm_result *result UNUSED)
 {
 	struct autopilot *a = (struct autopilot *)((char *)p - offsetof(struct autopilot, first));
 
 	(void)err;			/* the next look tries again */
-	(void)result;
 	a->writing = false;
 }
 

@@ -471,11 +471,10 @@ on_question(struct raftd *d, const struct hello *from, const struct link_questio
 /* -- life -- */
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct bootstrap *f = w->data;
 
-	(void)revents;
 	w->repeat = BEAT;
 	ev_timer_again(loop, w);
 	look_for_cluster(f);

@@ -55,13 +55,11 @@ peer_connected(const struct raftd *d)
  * the last answer to a write comes from the state machine.
  */
 static void
-on_look(struct ev_loop *loop, ev_timer *w, int revents)
+on_look(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct handover *h = w->data;
 	struct engine *e = h->d->engine;
 
-	(void)loop;
-	(void)revents;
 	if (h->impossible || !peer_connected(h->d) || !mono_before(clock_mono(), h->deadline)) {
 		end_process(h);
 	} else if (engine_is_leader(e)) {

@@ -89,11 +89,10 @@ ask_leader(struct leave *l, const struct raft_server_conf *leader)
 }
 
 static void
-on_change(void *ctx, enum tv_err err, const char *text)
+on_change(void *ctx, enum tv_err err, const char *text UNUSED)
 {
 	struct leave *l = ctx;
 
-	(void)text;
 	l->changing = false;
 	if (err == TV_OK) {
 		leave_self_removed(l);
@@ -163,10 +162,8 @@ step(struct leave *l)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
-	(void)loop;
-	(void)revents;
 	step(w->data);
 }
 

@@ -203,11 +203,10 @@ collect(void *ctx, const struct gossip_server *g)
 }
 
 static void
-tombstone_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+tombstone_done(struct proposal *p, enum tv_err err, const struct fsm_result *result UNUSED)
 {
 	struct membership *m = (struct membership *)((char *)p - offsetof(struct membership, tombstone));
 
-	(void)result;
 	m->tombstoning = false;
 	if (err == TV_EUNKNOWN)
 		m->tombstone_index = p->index;
@@ -331,12 +330,11 @@ run_policy(struct membership *m)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct membership *m = w->data;
 	const struct raft_status *st = engine_status(m->d->engine);
 
-	(void)revents;
 	/* Back to the slow beat after a wake; but nothing wakes us when the state has caught up. */
 	w->repeat = st->role == RAFT_LEADER && !st->informed ? UNINFORMED : mono_seconds(m->d->conf.member_interval);
 	ev_timer_again(loop, w);

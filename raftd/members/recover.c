@@ -302,12 +302,11 @@ recover_forget(struct recover *r, void *ctx)
 }
 
 static enum tv_err
-on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
+on_question(struct raftd *d, const struct hello *from UNUSED, const struct link_question *q, struct span body)
 {
 	struct msg_log_state log = own_log(d);
 	struct buf b = BUF_INIT(128);
 
-	(void)from;
 	if (msg_read(&empty_schema, body, NULL, NULL) != TV_OK)
 		return TV_EFORMAT;
 	msg_answer_write(&b, TV_OK, "", &msg_log_state_schema, &log);

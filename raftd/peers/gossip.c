@@ -413,11 +413,10 @@ on_up(void *ctx, struct chan *c)
 }
 
 static void
-on_down(void *ctx, enum tv_err why, unsigned failures)
+on_down(void *ctx, enum tv_err why, unsigned failures UNUSED)
 {
 	struct gossip *g = ctx;
 
-	(void)failures;
 	if (g->d->left) {
 		log_info("triumvir", "server has left");
 		daemon_quit(0);

@@ -82,13 +82,11 @@ want_gossip(void *ctx, const struct gossip_server *s)
  * From the loop only: whoever asks for it may be a callback of a peer that goes here.
  */
 static void
-on_sync(struct ev_loop *loop, ev_timer *w, int revents)
+on_sync(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct links *l = w->data;
 	const struct raft_config *conf = engine_config(l->d->engine);
 
-	(void)loop;
-	(void)revents;
 	for (unsigned i = 0; i < l->count; i++)
 		l->peers[i]->wanted = false;
 	/* Gossip knows the newest address; the configuration knows servers that gossip has not met yet. */
@@ -224,13 +222,11 @@ links_at(struct links *l, unsigned i)
 
 /* Repeats the hello on links we dialled. */
 static void
-on_sweep(struct ev_loop *loop, ev_timer *w, int revents)
+on_sweep(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct links *l = w->data;
 	struct mono now = clock_mono(), every = { l->d->conf.hello_timeout.ns / 2 };
 
-	(void)loop;
-	(void)revents;
 	for (unsigned i = 0; i < l->count; i++)
 		if (mono_sub(now, l->peers[i]->pinged).ns > every.ns)
 			peer_ping(l->peers[i]);

@@ -146,11 +146,10 @@ links_serve(struct links *l, uint16_t type, bool forming, links_server *fn)
 }
 
 static void
-on_accept(void *ctx, void *conn, uid_t uid)
+on_accept(void *ctx, void *conn, uid_t uid UNUSED)
 {
 	struct link *k = conn;
 
-	(void)uid;
 	k->l = ctx;
 	k->number = ++k->l->numbers;
 }
@@ -162,11 +161,10 @@ on_open(void *ctx, void *conn)
 }
 
 static void
-on_close(void *ctx, void *conn, enum tv_err why)
+on_close(void *ctx, void *conn, enum tv_err why UNUSED)
 {
 	struct link *k = conn;
 
-	(void)why;
 	links_sync(ctx);		/* perhaps we knew that server by this link only */
 	k->ok = false;
 	peer_look(ctx, k->uuid);

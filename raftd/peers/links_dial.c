@@ -220,11 +220,10 @@ dialled_down(void *ctx, enum tv_err why)
 }
 
 static enum tv_err
-dialled_frame(void *ctx, struct chan *c, const struct frame *f)
+dialled_frame(void *ctx, struct chan *c UNUSED, const struct frame *f)
 {
 	struct dialled *p = ctx;
 
-	(void)c;
 	/* The other side greets as well; its answer to our question says the same. */
 	if (f->type == MSG_RAFT_HELLO && !(f->flags & FRAME_REPLY))
 		return TV_OK;

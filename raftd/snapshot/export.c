@@ -236,11 +236,10 @@ leave(struct exports *s)
 }
 
 static void
-end_work(struct fsm *f, void *ctx)
+end_work(struct fsm *f UNUSED, void *ctx)
 {
 	struct exports *s = ctx;
 
-	(void)f;
 	fsm_snapshot_end(s->snap);
 	s->snap = NULL;
 }
@@ -363,13 +362,12 @@ save_start(struct exports *s, struct export *v)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct exports *s = w->data;
 	struct mono now = clock_mono();
 	bool any = false;
 
-	(void)revents;
 	for (unsigned i = 0; i < EXPORTS_MAX; i++) {
 		struct export *v = &s->all[i];
 
@@ -421,11 +419,10 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 }
 
 static void
-save(struct request *q, const void *args)
+save(struct request *q, const void *args UNUSED)
 {
 	struct exports *s = q->d->exports;
 
-	(void)args;
 	if (q->mode == OP_STALE) {
 		save_add(s, q);
 	} else if (!engine_is_leader(s->d->engine)) {

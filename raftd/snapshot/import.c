@@ -210,12 +210,11 @@ tidy(struct import *r)
 /* -- what nobody wants any more -- */
 
 static void
-abort_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+abort_done(struct proposal *p, enum tv_err err, const struct fsm_result *result UNUSED)
 {
 	struct import *r = (struct import *)((char *)p - offsetof(struct import, abort));
 
 	(void)err;				/* the next look tries again */
-	(void)result;
 	r->aborting = false;
 }
 
@@ -259,11 +258,9 @@ import_turn(struct import *r)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
-	(void)loop;
 	(void)w;				/* its only purpose: another turn */
-	(void)revents;
 }
 
 /* -- the commit -- */

@@ -565,13 +565,12 @@ begin_upload(struct import_leader *u, struct request *q)
 }
 
 static void
-upload_open(struct request *q, const void *args)
+upload_open(struct request *q, const void *args UNUSED)
 {
 	struct import_leader *u = upload_of(q);
 	const char *old = who_cannot(u);
 	char text[400];
 
-	(void)args;
 	if (!engine_is_leader(u->d->engine)) {
 		request_failf(q, TV_ENOTLEADER, "this server does not lead");
 	} else if (!leader_active(u->d->leader)) {

@@ -23,14 +23,12 @@ snapshot_answer(struct request *q, uint64_t index, const struct snapshot_state *
 }
 
 static void
-on_later(struct ev_loop *loop, ev_timer *w, int revents)
+on_later(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct request *q = w->data;
 	struct rd r = rd_span_over(q->args);
 	struct snapshot_state st = { .Phase = 0 };
 
-	(void)loop;
-	(void)revents;
 	/* The arguments are not needed any more; the answer took their place. */
 	if (schema_unpack(&snapshot_state_schema, &r, request_arena(q), &st) == TV_OK)
 		snapshot_answer(q, fsm_index(q->d->fsm), &st);

@@ -248,11 +248,10 @@ snapshot_work(void *ctx)
 }
 
 static void
-end_work(struct fsm *f, void *ctx)
+end_work(struct fsm *f UNUSED, void *ctx)
 {
 	struct snapshots *s = ctx;
 
-	(void)f;
 	fsm_snapshot_end(s->writing);
 	s->writing = NULL;
 }
@@ -375,9 +374,8 @@ snapshot_start(struct snapshots *s)
 }
 
 void
-snapshots_needed(struct snapshots *s, raft_id id, uint64_t first)
+snapshots_needed(struct snapshots *s, raft_id id UNUSED, uint64_t first)
 {
-	(void)id;
 	if (s->job != JOB_NONE || snapshots_installing(s))
 		return;				/* told again while unanswered */
 	if (s->file != NULL && s->file_index + 1 >= first) {
@@ -455,13 +453,11 @@ file_wanted(struct snapshots *s, struct mono now)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct snapshots *s = w->data;
 	struct mono now = clock_mono();
 
-	(void)loop;
-	(void)revents;
 	s->sizing = s->sizing || jobs_add(s->d->files, size_work, size_done, s) == TV_OK;
 	if (s->job != JOB_NONE || snapshot_recv_tidy(s->recv))
 		return;

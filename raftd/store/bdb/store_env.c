@@ -30,11 +30,10 @@ note_errno(struct store_env *env, const char *msg)
 }
 
 static void
-on_message(const DB_ENV *dbenv, const char *prefix, const char *msg)
+on_message(const DB_ENV *dbenv, const char *prefix UNUSED, const char *msg)
 {
 	struct store_env *env = dbenv->app_private;
 
-	(void)prefix;
 	if (store_was_refused())		/* a page, for which the thread comes again */
 		return;
 	if (!atomic_exchange(&env->told, true))	/* the first says why, the rest is consequences */

@@ -57,11 +57,8 @@ store_dir_settle(const char *dir)
 
 /* The code that the call returns says enough. */
 static void
-no_message(const DB_ENV *env, const char *prefix, const char *msg)
+no_message(const DB_ENV *env UNUSED, const char *prefix UNUSED, const char *msg UNUSED)
 {
-	(void)env;
-	(void)prefix;
-	(void)msg;
 }
 
 /* An empty btree under a name that nobody looks for. */
