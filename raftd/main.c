@@ -354,7 +354,7 @@ mark_state(const struct raftd *d)
 }
 
 /*
- * The disk may take longer to give what opening the state needs than anybody waits for the end of a process.  The log is brought to
+ * Opening the state may take the disk longer than a service manager waits for the end of a process.  The log is brought to
  * its end; the state is left as a crash leaves it, for the next start to open.
  */
 static void __attribute__((noreturn))
@@ -379,7 +379,7 @@ raftd_stop(struct daemon_spec *spec)
 	d->stopping = true;
 	handover_free(d->handover);
 	if (d->data_lost)
-		_exit(1);	/* closing the data bases in order would write by names that may be somebody else's now */
+		_exit(1);	/* closing the data bases in order would write by names that another process may have by now */
 	if (!opening_stop(d->opening))
 		leave_opening(d);
 	if (d->engine != NULL)
@@ -387,7 +387,7 @@ raftd_stop(struct daemon_spec *spec)
 	jobs_stop(d->worker);
 	jobs_stop(d->files);
 	statethread_stop(d->state);
-	key_fetch_free(d->key_fetch);	/* who waits is told, with its channel still there */
+	key_fetch_free(d->key_fetch);	/* pending requests are answered while their channels are still there */
 	clients_free(d->clients);
 	info_free(d->info);
 	token_watch_free(d->token_watch);

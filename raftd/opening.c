@@ -70,7 +70,7 @@ check_reach(struct opening *o)
 	return TV_ECORRUPT;
 }
 
-/* Who this server is by its log. */
+/* The identity of this server by its log. */
 static void
 find_identity(struct raftd *d)
 {
@@ -134,7 +134,7 @@ close_all(struct raftd *d)
 	memset(&d->meta, 0, sizeof(d->meta));
 }
 
-/* A disk that is full empties again; a process that gave up would have to be started by somebody. */
+/* A disk that is full empties again; a process that gave up would have to be started again by hand. */
 static void
 wait_for_room(struct opening *o)
 {

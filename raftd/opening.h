@@ -1,7 +1,7 @@
 /*
  * Opening the data: the log, and then the state beside the server that already runs.
  *
- * The log says which term and vote this server gave, what it holds and who is a member: with it alone a server votes, follows,
+ * The log says which term and vote this server gave, what it holds and the members: with it alone a server votes, follows,
  * stores and acknowledges.  So it is read first, in a thread, and the server begins.  The state, which after a crash takes
  * as long to open as the disk takes to read what Berkeley DB's recovery wants to see, is opened in a thread meanwhile.
  *
@@ -22,7 +22,7 @@ struct opening_events {
 	/* fsm_options.relieved, with d. */
 	void (*relieved)(void *ctx);
 	/*
-	 * d->log, d->meta and d->id are there, and the core, which whoever is called takes over.  d->fsm is there when it had to come
+	 * d->log, d->meta and d->id are there, and the core, which the function called takes over.  d->fsm is there when it had to come
 	 * first.  An error ends the process.
 	 */
 	enum tv_err (*log_open)(struct raftd *d, struct raft *core);
@@ -36,7 +36,7 @@ struct opening *opening_new(struct raftd *d, const struct opening_events *events
 enum tv_err opening_start(struct opening *o);
 /*
  * No more events.  False: the thread is still at work after a moment, with what it was given (the log, the state or both), and
- * nobody knows how long the disk will take: end the process without closing those, as a crash would.
+ * there is no telling how long the disk will take: end the process without closing those, as a crash would.
  */
 bool opening_stop(struct opening *o);
 /* Does the thread use the log?  After opening_stop(). */

@@ -13,7 +13,7 @@ struct raftd_conf {
 	uint64_t bootstrap_expect;	/* 0: wait to be joined; N: N fresh servers make one together */
 
 	/* access control */
-	char *acl_initial_management;	/* the secret of the first token, a UUID; NULL: whoever bootstraps gets it */
+	char *acl_initial_management;	/* the secret of the first token, a UUID; NULL: it is made, and the caller of the bootstrap gets it */
 
 	/* consensus */
 	struct mono election_timeout;	/* base T; used in [T, 2T) */

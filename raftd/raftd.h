@@ -1,6 +1,6 @@
 /*
  * raftd from above: what each module owns.  Modules get this context and call those in their own folder or in a lower one
- * by their headers (raftd/README.md has the order); nobody reaches into another's record.  Higher ones are called through what they
+ * by their headers (raftd/README.md has the order); no file reaches into another's record.  Higher ones are called through what they
  * have handed in: struct engine_hooks, struct links_hooks, links_serve(), engine_on_status().
  */
 #ifndef TV_RAFTD_RAFTD_H
@@ -13,7 +13,7 @@
 #include "raftd/opts.h"
 #include "raftd/store/store.h"
 
-/* Who this server is; cluster_id and generation change while a cluster forms (raftd/peers/identity.h). */
+/* The identity of this server; cluster_id and generation change while a cluster forms (raftd/peers/identity.h). */
 struct identity {
 	char uuid[37];			/* node id */
 	char name[256];
@@ -52,7 +52,7 @@ struct raftd {
 		struct mono since, took;	/* took: until the state was open */
 	} start;
 	int link_fd, socket_fd;		/* bound before privileges go; -1 once handed on */
-	int fetch_fd;			/* channel to who starts "raftd: fetch"; -1: nobody does */
+	int fetch_fd;			/* channel to the monitor that starts "raftd: fetch"; -1: none */
 	struct server_keys keys;	/* keys.raft: psks of raft links; NULL: links in clear */
 	ev_async relieved;		/* what waits for the disk has become less */
 	bool stopping;
@@ -69,7 +69,7 @@ struct raftd {
 	struct jobs *worker;		/* what takes long, one at a time: checkpoints, writing and loading snapshots */
 	struct jobs *files;		/* short work with files other than the log and the state, in order */
 	struct opening *opening;	/* of log and state, at the start */
-	struct statethread *state;	/* whoever reads or changes fsm while the loop goes on */
+	struct statethread *state;	/* threads that read or change fsm while the loop goes on */
 	struct engine *engine;		/* the core and its order of effects */
 	struct links *links;		/* other servers */
 	struct snapshots *snapshots;	/* checkpoints, transfer in both directions */
@@ -79,12 +79,12 @@ struct raftd {
 	struct gossip *gossip;		/* what gossipd says */
 	struct autopilot *autopilot;	/* health of the servers while we lead */
 	struct recover *recover;	/* of a cluster that lost its majority */
-	struct membership *members;	/* who is in the configuration */
+	struct membership *members;	/* changes of the configuration */
 	struct rpcd_watch *rpcd_watch;	/* what to do about an rpcd that does not answer */
 	struct rpcd_peers *rpcd_peers;	/* do the other servers' rpcds answer? */
 	struct bootstrap *bootstrap;	/* bootstrap */
 	struct token_watch *token_watch;	/* blocking queries whose tokens may change */
-	struct key_fetch *key_fetch;	/* keys of those who vouch for logins */
+	struct key_fetch *key_fetch;	/* keys of the issuers of logins */
 	struct requests *requests;	/* of rpcd, until they are answered */
 	struct info *info;		/* what this server tells about itself */
 	struct clients *clients;	/* rpcd */

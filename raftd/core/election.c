@@ -1,5 +1,5 @@
 /*
- * Elections: roles and who may change them, timeouts, pre-vote (thesis 9.6), votes (3.4, 3.6), check-quorum (6.2),
+ * Elections: roles and what changes them, timeouts, pre-vote (thesis 9.6), votes (3.4, 3.6), check-quorum (6.2),
  * leadership transfer (3.10) and the leader whose process has ended.
  */
 #include "common/base/assert.h"
@@ -60,7 +60,7 @@ election_reset_timer(struct raft *r)
 	r->election_due = mono_add(r->now, (struct mono){ base + (int64_t)rng_below(&r->rng, (uint64_t)base) });
 }
 
-/* Stands sooner than the timer says.  After a failure later than before: whoever was asked first shall have the time to win. */
+/* Stands sooner than the timer says.  After a failure later than before: the candidate that asked first shall have the time to win. */
 static void
 hurry(struct raft *r)
 {
@@ -72,8 +72,8 @@ hurry(struct raft *r)
 }
 
 /*
- * Its leader's process has ended: it hears nothing more, so there is no lease to keep.  Others who still hear the leader keep
- * theirs and refuse, which is why wrong evidence unseats nobody; without leases and pre-votes it would, and counts nothing.
+ * Its leader's process has ended: it hears nothing more, so there is no lease to keep.  Others that still hear the leader keep
+ * theirs and refuse, which is why wrong evidence unseats no leader; without leases and pre-votes it would, and counts nothing.
  */
 void
 election_gone(struct raft *r, raft_id id)

@@ -494,7 +494,7 @@ members_bootstrap(struct raft *r, const struct raft_config *config)
 	return err;
 }
 
-/* Once in its log, this configuration alone decides who is a majority: this server, which then elects itself. */
+/* Once in its log, this configuration alone decides what is a majority: this server, which then elects itself. */
 enum tv_err
 members_recover(struct raft *r, const struct raft_config *config)
 {

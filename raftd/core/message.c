@@ -1,4 +1,4 @@
-/* Received messages: what is refused at sight, what another term means, who handles the rest. */
+/* Received messages: what is refused at sight, what another term means, which file handles the rest. */
 #include "raftd/core/raft_int.h"
 
 enum on_term { DROP, HANDLE, ADOPT, REFUSE };	/* what to do with a message of another term */

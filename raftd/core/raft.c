@@ -127,7 +127,7 @@ start_restored(struct raft *r)
 	}
 	election_reset_timer(r);
 	if (r->self_voter && members_quorum(r) == 1)
-		r->election_due = r->now;	/* nobody to wait for */
+		r->election_due = r->now;	/* no other voter to wait for */
 }
 
 /* -- what the other files use to build the output */
@@ -351,7 +351,7 @@ in_state_open(struct raft *r, const struct raft_input *in)
 	if (in->index > r->commit)
 		raft_commit_to(r, in->index);
 	if (r->self_voter && members_quorum(r) == 1)
-		r->election_due = r->now;	/* nobody to wait for */
+		r->election_due = r->now;	/* no other voter to wait for */
 }
 
 static void

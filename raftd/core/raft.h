@@ -96,7 +96,7 @@ struct raft_msg {
 	uint64_t leader_last;		/* leader's last index, so that a learner can show progress */
 	const struct raft_entry *entries;	/* in a received message: metas with payloads, borrowed */
 	uint32_t entry_count;
-	uint64_t seq;			/* APPEND and its reply: round number for ReadIndex and check-quorum; READ_INDEX: the asker's context */
+	uint64_t seq;			/* APPEND and its reply: round number for ReadIndex and check-quorum; READ_INDEX: the context of the server that asked */
 	/* replies */
 	bool granted;			/* votes; APPEND_REPLY: accepted; READ_INDEX_REPLY: confirmed */
 	bool full;			/* APPEND_REPLY: this disk takes no more (S85) */
@@ -185,7 +185,7 @@ enum raft_in_type {
 					 * below what was handed out (0: bad checksum) makes the leader send again from there */
 	RAFT_IN_UNREACHABLE,		/* to: the link to this server is down (probe, free its in-flight window) */
 	RAFT_IN_REACHABLE,		/* to: the link is up again: send at once */
-	RAFT_IN_GONE,			/* to: the process of this server has ended: our links with it were closed, and nobody listens at its
+	RAFT_IN_GONE,			/* to: the process of this server has ended: our links with it were closed, and no process listens at its
 					 * address.  A follower whose leader that is listens to candidates from now on, and asks for pre-votes
 					 * within 50 ms, at random, instead of after the election timeout.  Wrong evidence costs nothing while the
 					 * others hear the leader: they refuse.  Nothing happens unless check_quorum and pre_vote are on */
@@ -201,7 +201,7 @@ enum raft_in_type {
 					 * started with less: its disk was put back to an older state.  It takes no part in elections until a leader's
 					 * log has made up for that.  TV_EEXIST: known already; TV_ECONFLICT: it is the only voter, so no other server
 					 * can make up for it */
-	RAFT_IN_RETIRE,			/* takes no part any more: no leader is known, nobody is voted for or listened to */
+	RAFT_IN_RETIRE,			/* takes no part any more: no leader is known, it gives no vote and hears no message */
 };
 
 enum raft_change_type { RAFT_ADD_LEARNER, RAFT_PROMOTE, RAFT_DEMOTE, RAFT_REMOVE, RAFT_UPDATE_ADDR };
@@ -265,7 +265,7 @@ enum raft_notice_type {
 /* `index` of RAFT_NOTICE_VIOLATION. */
 enum raft_violation {
 	RAFT_VIOLATION_NUMBERS = 1,	/* term or index out of range, or fields that contradict each other (S203) */
-	RAFT_VIOLATION_ADDRESSEE,	/* not for us, from us or from nobody */
+	RAFT_VIOLATION_ADDRESSEE,	/* not for us, from us or from no sender */
 	RAFT_VIOLATION_SECOND_LEADER,	/* two leaders in one term (S30) */
 	RAFT_VIOLATION_ENTRIES,		/* entries out of order, or a malformed configuration */
 	RAFT_VIOLATION_ANSWER,		/* acknowledges what was never sent */

@@ -1,5 +1,5 @@
 /*
- * Inside the Raft core: the state, and what its files offer each other.  Nobody outside raftd/core includes this.
+ * Inside the Raft core: the state, and what its files offer each other.  No file outside raftd/core includes this.
  *
  * raft.c        life, dispatch of inputs, assembly of the output
  * message.c     what is done with a message before its file handles it
@@ -26,7 +26,7 @@
 #define PEERS_MAX (RAFT_SERVERS_MAX + 1)
 #define NOTICES_MAX 128
 #define READS_MAX 65536		/* reads waiting for confirmation */
-#define READ_PATIENCE 16		/* that part of a heartbeat interval, until everybody is asked */
+#define READ_PATIENCE 16		/* that part of a heartbeat interval, until all voters are asked */
 #define READ_ROUNDS 2		/* unconfirmed rounds at a time; later reads gather for the next one */
 #define SNAPSHOT_WINDOW 4	/* unacknowledged chunks */
 
@@ -88,7 +88,7 @@ struct config_node {			/* one configuration in the log */
 };
 
 struct read_item {
-	uint64_t ctx;			/* the asker's */
+	uint64_t ctx;			/* of the server that asked */
 	raft_id from;			/* 0: asked here */
 	uint64_t seq;			/* round (leader) or request (follower) that confirms it; 0: waits for the next */
 	uint64_t index;
@@ -151,7 +151,7 @@ struct raft {
 	uint64_t seq;			/* newest round */
 	uint64_t own_first;		/* our NOOP: own-term commit rule */
 	uint64_t uncommitted_bytes;
-	struct mono commit_due;		/* followers are told of the commit index then; MONO_NEVER: nobody has to be */
+	struct mono commit_due;		/* followers are told of the commit index then; MONO_NEVER: none has to be */
 	struct {
 		bool active, sent;
 		raft_id to;
@@ -241,7 +241,7 @@ void election_on_timeout_now(struct raft *r, const struct raft_msg *m);
 enum tv_err election_transfer(struct raft *r, raft_id to);
 
 /* -- replicate.c */
-/* New leader: everybody is probed from the end of the log. */
+/* New leader: all peers are probed from the end of the log. */
 void replicate_start(struct raft *r);
 void replicate_peer_init(struct raft *r, struct peer *p);
 /* Sends whatever the peer's window allows. */

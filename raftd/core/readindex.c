@@ -136,7 +136,7 @@ some_wait_for_round(const struct raft *r)
 	return r->read_count > 0 && item(r, r->read_count - 1)->seq == 0;
 }
 
-/* The next voter to be asked in the newest round: who answered last.  NULL: all were. */
+/* The next voter to be asked in the newest round: those that answered last come first.  NULL: all were. */
 static struct peer *
 next_to_ask(struct raft *r)
 {

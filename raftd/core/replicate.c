@@ -64,7 +64,7 @@ replicate_empty(struct raft *r, struct peer *p, uint64_t seq)
 {
 	uint64_t prev = p->progress == PROGRESS_PIPELINE ? p->next - 1 : 0, term;
 
-	/* An append after index 0 agrees with every log: it says who leads, and no more. */
+	/* An append after index 0 agrees with every log: it names the leader, and no more. */
 	if (!logidx_term(&r->log, prev, &term))
 		prev = 0;
 	send_append(r, p, prev, 0, seq);
@@ -145,7 +145,7 @@ heartbeat_full(struct raft *r, struct peer *p)
 	send_append(r, p, p->next - 1, n, r->seq);
 }
 
-/* Everybody hears from us each interval, also those with nothing to get. */
+/* All peers hear from us each interval, also those with nothing to get. */
 static void
 heartbeat(struct raft *r, struct peer *p)
 {
@@ -246,7 +246,7 @@ replicate_commit_tick(struct raft *r)
 /*
  * The next append tells the followers, and under load that comes soon: a message of its own would cost each of them a
  * turn for every batch.  Without one they learn after commit_delay, and before an answer that sends their readers
- * to wait for that index.  Changes of the configuration are told at once: somebody may wait for the next one.
+ * to wait for that index.  Changes of the configuration are told at once: a caller may wait for the next one.
  */
 static void
 spread_commit(struct raft *r, uint64_t from)

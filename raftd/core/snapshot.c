@@ -27,7 +27,7 @@ start_transfer(struct raft *r, struct peer *p)
 	snapshot_pump(r, p);
 }
 
-/* Is the shell's snapshot being received by somebody alive?  Then it must not be replaced (S45). */
+/* Is the shell's snapshot being received by a follower that is alive?  Then it must not be replaced (S45). */
 static bool
 transfer_runs(const struct raft *r)
 {

@@ -54,7 +54,7 @@ uint64_t space_room(const struct space *s);
 bool space_fits(const struct space *s, uint64_t bytes);
 /*
  * They did not, and nothing else makes sense before they do (a snapshot to receive): full until then, and for a minute at most,
- * because nobody offers a full server anything by which it could learn that less will do.
+ * because no leader offers a full server anything by which it could learn that less will do.
  */
 void space_want(struct space *s, uint64_t bytes);
 /*

@@ -5,7 +5,7 @@
 #include "common/base/log.h"
 #include "raftd/engine/engine_int.h"
 
-/* -- addresses, also of those who have just left the configuration -- */
+/* -- addresses, also of those that have just left the configuration -- */
 
 void
 core_notices_book(struct engine *e)

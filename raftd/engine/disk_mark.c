@@ -34,7 +34,7 @@ find_or_add(struct disk_marks *b, const struct raft_config *c, raft_id id)
 }
 
 /*
- * Marks arrive by two links, so in any order.  While one says that its disk went back, what it had is remembered, and who says it; only that
+ * Marks arrive by two links, so in any order.  While one says that its disk went back, what it had is remembered, with the server that says it; only that
  * life of it can say that it was made up for: a later one may not know yet.
  */
 void

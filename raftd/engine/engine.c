@@ -105,7 +105,7 @@ engine_stop(struct engine *e)
 	daemon_quit(1);
 }
 
-/* After the output, so that whoever listens may feed the core again. */
+/* After the output, so that a listener may feed the core again. */
 static void
 tell_notices(struct engine *e)
 {
@@ -198,7 +198,7 @@ engine_change(struct engine *e, const struct raft_change *change)
 	struct raft_input in = { .type = RAFT_IN_CHANGE, .change = change };
 	enum tv_err err = TV_OK;
 
-	/* In the order of the calls: who removes a leader, itself perhaps, wrote first that it stays away. */
+	/* In the order of the calls: what removes a leader, itself perhaps, wrote first that it stays away. */
 	while (propose_queued(e))
 		;
 	engine_feed(e, &in, &err);
@@ -309,7 +309,7 @@ engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span ar
 
 	if (st->role != RAFT_LEADER)
 		return st->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
-	if (engine_no_space(e))		/* a voter with room is about to lead: whoever asks again finds it */
+	if (engine_no_space(e))		/* a voter with room is about to lead: the client's next attempt finds it */
 		return space_full(e->d->space) && engine_voter_with_room(e) != 0 ? TV_ENOTLEADER : TV_ENOSPACE;
 	p->begun = clock_mono();
 	return proposals_add(e->proposals, p, op, args, premises, mono_add(p->begun, e->d->conf.write_timeout));
@@ -444,7 +444,7 @@ turn(struct engine *e)
 		busy |= e->hooks->serve(e->d, reads_until);
 	}
 	if (busy)
-		(void)propose_queued(e);	/* by whoever was answered last: no event will call for it */
+		(void)propose_queued(e);	/* by a callback that came last: no event will call for it */
 	statethread_flush(e->d->state, !engine_in_no_hurry(e) || statethread_applying(e->d->state) == STATE_BATCHES);
 	logthread_flush(e->log);
 	e->hooks->turn(e->d);

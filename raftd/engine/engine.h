@@ -39,7 +39,7 @@ struct engine_hooks {
 	void (*chunk)(struct raftd *d, const struct raft_msg *m);
 	/* The core noticed something.  It has been logged; changes of role and leader are told by engine_on_status() too. */
 	void (*notice)(struct raftd *d, const struct raft_notice *n);
-	/* Would every server of the configuration apply an entry that needs this version of the state machine?  Else why says who not. */
+	/* Would every server of the configuration apply an entry that needs this version of the state machine?  Else why names one that would not. */
 	bool (*all_apply)(struct raftd *d, uint8_t version, char *why, size_t cap);
 	/* These entries have been applied. */
 	void (*applied)(struct raftd *d, const struct raft_entry *entries, uint32_t count);
@@ -57,7 +57,7 @@ struct engine_hooks {
 
 /*
  * The core as it was, from the log alone: d->log, d->meta and d->id are there.  conf: where d->conf may change meanwhile.  Any
- * thread, while nobody else uses d's.  NULL with a sentence in errbuf; raft_free().
+ * thread, while no other thread uses d's.  NULL with a sentence in errbuf; raft_free().
  */
 struct raft *engine_core(struct raftd *d, const struct raftd_conf *conf, char *errbuf, size_t cap);
 /* The sentence about a log, that of d->meta, which ends before what the state has applied (S101). */
@@ -69,16 +69,16 @@ enum tv_err engine_start(struct engine *e);
 /*
  * d->fsm and the threads of d->state are there now: what is committed is applied from here on, and this server may stand for
  * election.  Once, after engine_start().  TV_ECORRUPT with a sentence: state and log do not belong together, or the state is lost
- * and nobody else has it.
+ * and the caller must have the only reference.
  */
 enum tv_err engine_state_open(struct engine *e, char *errbuf, size_t cap);
 /* Before that: this server votes, stores and acknowledges, and nothing can be read or applied. */
 bool engine_opening(const struct engine *e);
 /* This server has left the cluster: no more elections of its own. */
 void engine_retire(struct engine *e);
-/* Does anybody wait for the outcome of a write? */
+/* Does any caller wait for the outcome of a write? */
 bool engine_writing(const struct engine *e);
-/* Before the end: whoever waits for a write or a read is told that nobody knows. */
+/* Before the end: all that wait for a write or a read are told that the outcome is unknown. */
 void engine_drain(struct engine *e);
 void engine_free(struct engine *e);
 
@@ -122,8 +122,8 @@ void engine_disk_space(struct raftd *d, bool full);
 void engine_no_space_text(struct engine *e, char *dst, size_t cap);
 
 /*
- * May this operation be proposed, or would a server of an older version pass over it?  Whoever has applied one like it
- * could; before the first one all must have said so.  False: why says who has not.
+ * May this operation be proposed, or would a server of an older version pass over it?  A server that has applied one like it
+ * could; before the first one all must have said so.  False: why names one that has not.
  */
 /* args: "": whatever they are; premises: with some behind it. */
 bool engine_all_apply(struct engine *e, uint16_t op, struct span args, bool premises, char *why, size_t cap);
@@ -139,7 +139,7 @@ void engine_wake(struct engine *e);
 
 /*
  * The status event: role, term, leader, committed configuration, or what this server says of itself (its cluster, a fence)
- * changed.  Whoever subscribes, before engine_start(), is called each time, in the order of subscription.
+ * changed.  Subscribers, which come before engine_start(), are called each time, in the order of subscription.
  */
 void engine_on_status(struct engine *e, void (*fn)(struct raftd *d));
 void engine_status_changed(struct engine *e);
@@ -168,7 +168,7 @@ bool engine_stateless(const struct engine *e);
 struct mono engine_heard(struct engine *e, bool *self);
 /* For answers: is a leader known, and how many ms ago was it heard (0 on the leader). */
 bool engine_leader_known(struct engine *e, uint64_t *last_contact_ms);
-/* For a follower to whom entries are sent from the log; NULL: no memory.  log_window_free(). */
+/* For a follower that gets entries from the log; NULL: no memory.  log_window_free(). */
 struct log_window *engine_window(struct engine *e);
 /*
  * Up to count entries with payloads from first on, from the cache or through the window: *out, *got, valid until the next call or

@@ -9,7 +9,7 @@
 #include "raftd/engine/entrycache.h"
 #include "raftd/fsm/fsm.h"
 
-#define LATER_ENTRIES 256		/* committed ones that may wait for more, where nobody waits for them */
+#define LATER_ENTRIES 256		/* committed ones that may wait for more, where no caller waits for them */
 #define LATER_TIME MONO_MS(2)		/* and for so long, or until the next event: a ?stale read is that much older */
 
 /* What is in the log and cannot be read: a server that cannot give it to others leaves that to one that can (S89). */
@@ -39,7 +39,7 @@ engine_apply_failed(struct engine *e, enum tv_err err)
 	engine_stop(e);
 }
 
-/* Told to whoever waits for the entries up to here.  results: NULL when nobody does. */
+/* Answers what waits for the entries up to here.  results: NULL when nothing does. */
 static void
 applied_up_to(struct engine *e, const struct raft_entry *entries, uint32_t count, const struct fsm_result *results)
 {

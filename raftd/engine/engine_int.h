@@ -1,4 +1,4 @@
-/* What the files of the engine share; for nobody else. */
+/* What the files of the engine share; no other file includes it. */
 #ifndef TV_RAFTD_ENGINE_ENGINE_INT_H
 #define TV_RAFTD_ENGINE_ENGINE_INT_H
 
@@ -45,7 +45,7 @@ struct engine {
 	bool compacting, more_to_compact;	/* a step of the state's tidying is under way; the last one left some (the thread's while it is) */
 	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
 	uint64_t stored_bytes;		/* given to the log since the last turn */
-	struct tried_voters without_room;	/* who did not take over from this full disk, lately */
+	struct tried_voters without_room;	/* voters that did not take over from this full disk, lately */
 	struct mono handed_over;	/* the last try */
 	struct mono deadline;
 
@@ -80,9 +80,9 @@ struct log_reader *engine_reader_new(struct engine *e);
 /* -- engine_apply.c -- */
 /* Hands over what is committed to be applied.  Was a state taken in its place? */
 bool engine_apply(struct engine *e);
-/* Does nobody here wait for what is committed, and is more on its way?  Then a follower does several batches' work at once. */
+/* Does no caller here wait for what is committed, and is more on its way?  Then a follower does several batches' work at once. */
 bool engine_in_no_hurry(struct engine *e);
-/* Who is told of what was applied. */
+/* Callbacks for what was applied. */
 extern const struct state_events engine_state_events;
 /* Nothing may be applied now: a state is on its way, or this one is no longer trusted. */
 bool engine_must_not_apply(struct engine *e);

@@ -7,7 +7,7 @@
 #include "raftd/engine/engine_int.h"
 
 #define PAUSE MONO_S(2)			/* between tries */
-#define TRY_AGAIN MONO_S(10)		/* whoever did not take over may have caught up by then */
+#define TRY_AGAIN MONO_S(10)		/* a voter that did not take over may have caught up by then */
 
 void
 engine_disk_space(struct raftd *d, bool full)

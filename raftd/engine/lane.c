@@ -53,7 +53,7 @@ thread_main(void *arg)
 	return NULL;
 }
 
-/* The mutex is held, or nobody else knows the lane. */
+/* The mutex is held, or no other thread has the lane yet. */
 static int
 add_thread(struct lane *l)
 {

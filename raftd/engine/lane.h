@@ -20,7 +20,7 @@ struct lane_job {			/* embedded in the job */
 STAILQ_HEAD(lane_jobs, lane_job);
 
 struct lane_ops {
-	/* What a thread works with: made by whoever starts it (NULL: no memory), and ended by the thread itself. */
+	/* What a thread works with: made by the thread that starts it (NULL: no memory), and ended by the thread itself. */
 	void *(*begin)(void *ctx);
 	void (*end)(void *ctx, void *self);
 	/* Carries out some jobs, in order; they are its own from then on. */

@@ -12,7 +12,7 @@
 struct piece {
 	TAILQ_ENTRY(piece) link;
 	struct log_reader *reader;
-	struct log_window *window;	/* NULL: nobody wants it any more */
+	struct log_window *window;	/* NULL: its window was freed */
 	uint64_t first, last;		/* asked for; then what is there */
 	struct arena arena;
 	struct raft_entry *entries;

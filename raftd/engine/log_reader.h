@@ -2,7 +2,7 @@
  * Entries for followers that are behind, read from the log by a thread.
  *
  * Each follower has a window: entries in order, from the next one that is to be sent on, read ahead of what is sent by a
- * bounded amount.  Who asks for entries that are not there yet is told when they are.  On the loop.
+ * bounded amount.  A window asked for entries that are not there yet gets a callback when they are.  On the loop.
  */
 #ifndef TV_RAFTD_ENGINE_LOG_READER_H
 #define TV_RAFTD_ENGINE_LOG_READER_H

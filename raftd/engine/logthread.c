@@ -59,7 +59,7 @@ struct logthread {
 	pthread_mutex_t mutex;
 	struct job_list queue, finished;
 	bool stop;
-	bool asleep;			/* the thread waits for `wake`, which nobody has posted yet */
+	bool asleep;			/* the thread waits for `wake`, which was not posted yet */
 	struct mono busy_since;		/* start of the write or other job in progress, 0 */
 	struct mono slowest, slow;	/* slow: from there on it counts as such; 0: never */
 	uint64_t slow_syncs;

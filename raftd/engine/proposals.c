@@ -156,7 +156,7 @@ proposals_refuse(struct proposals *q, enum tv_err err)
 {
 	uint32_t n = proposals_queued(q);
 
-	/* Whoever is told may queue again: take one at a time, and only those that are there now. */
+	/* A callback may queue again: take one at a time, and only those that are there now. */
 	for (uint32_t i = 0; i < n; i++) {
 		struct proposal *p = q->queue[q->head];
 

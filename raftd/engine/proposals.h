@@ -1,9 +1,9 @@
 /*
  * Writes on their way: first queued for the next turn of the loop (one batch), then waiting at their log
- * index until that entry is applied here.  Whoever proposed gets one answer, exactly once (S39, S40):
+ * index until that entry is applied here.  Each proposal is answered, exactly once (S39, S40):
  *   applied at its index with its term      the result of the state machine
  *   another entry stands at its index       TV_ENOTLEADER: it was surely not applied
- *   nobody knows before the deadline        TV_EUNKNOWN: it may have been applied
+ *   outcome unknown at the deadline         TV_EUNKNOWN: it may have been applied
  *   still queued at the deadline            TV_EAGAIN: it was surely not applied
  * Pure: no clock, no I/O.
  */
@@ -30,7 +30,7 @@ struct proposals;
 
 /* bytes_max: payload bytes that may be queued for one turn. */
 struct proposals *proposals_new(size_t bytes_max);
-/* Nobody is told any more. */
+/* Its callback is not called any more. */
 void proposals_free(struct proposals *q);
 
 /* Queues an entry as fsm_entry_write_judged() writes it.  TV_EAGAIN: too much is queued; TV_ENOMEM. */
@@ -44,9 +44,9 @@ enum tv_err proposals_accepted(struct proposals *q, const struct raft_entry *ent
 /* Fails everything that is queued, not what waits in the log. */
 void proposals_refuse(struct proposals *q, enum tv_err err);
 
-/* Lowest index somebody waits for, or UINT64_MAX. */
+/* Lowest index that a proposal waits for, or UINT64_MAX. */
 uint64_t proposals_first(const struct proposals *q);
-/* Entries up to this index are committed now: adds how long that took for those that somebody waits for. */
+/* Entries up to this index are committed now: adds how long that took for those that a proposal waits for. */
 void proposals_time(const struct proposals *q, uint64_t index, struct mono now, struct histogram *took);
 /* The entry at this index was applied. */
 void proposals_applied(struct proposals *q, uint64_t index, uint64_t term, const struct fsm_result *result);

@@ -34,7 +34,7 @@ propose_judged(struct raftd *d, struct proposal *p, uint16_t op, struct span arg
 	enum tv_err err;
 
 	*text = SPAN_NONE;
-	/* Not worth preparing what nobody would take. */
+	/* Not worth preparing what no leader takes. */
 	if (!engine_is_leader(d->engine))
 		return engine_status(d->engine)->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
 	if (premises.len > 0 && !engine_all_apply(d->engine, op, args, true, why, sizeof(why)))

@@ -15,7 +15,7 @@
 #include "common/base/rd.h"
 
 struct read_wait;
-/* TV_OK: read now.  TV_ENOLEADER: nobody confirmed it in time; TV_ETIMEOUT: the own state lags. */
+/* TV_OK: read now.  TV_ENOLEADER: no leader confirmed it in time; TV_ETIMEOUT: the own state lags. */
 typedef void read_done(struct read_wait *w, enum tv_err err);
 
 struct read_wait {			/* embedded in the reader's record */

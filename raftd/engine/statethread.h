@@ -32,7 +32,7 @@ struct state_batch {
 	uint32_t count;
 	struct raft_entry *entries;	/* room for STATE_BATCH_ENTRIES; their payloads stay until the batch is given back */
 	bool from_log;			/* entries is to be filled from the log: up to count of them */
-	bool wanted;			/* somebody waits for results */
+	bool wanted;			/* a callback waits for results */
 	bool plain;			/* a RESTORE_COMMIT at its head is an entry as any other */
 	bool quiet;			/* it comes back when the loop looks, see statethread_collect(): nothing wakes the loop for it */
 	/* What came of it. */
@@ -87,10 +87,10 @@ struct state_events {
 struct statethread *statethread_new(struct ev_loop *loop);
 /* The state is open: starts the threads.  It and the log are borrowed.  Once.  TV_ENOMEM, TV_ESYS: no thread. */
 enum tv_err statethread_open(struct statethread *s, struct fsm *f, struct log_store *log);
-/* Who gets the batches back. */
+/* The engine's callbacks for batches. */
 void statethread_events(struct statethread *s, const struct state_events *events, void *ctx);
 /*
- * Waits for work that runs; what was not begun, and every callback, is dropped: whoever handed in a ctx frees it in its own end.
+ * Waits for work that runs; what was not begun, and every callback, is dropped: a module that handed in a ctx frees it in its own end.
  * From then on work is refused (TV_ESYS).  NULL: nothing.
  */
 void statethread_stop(struct statethread *s);
@@ -112,7 +112,7 @@ void statethread_collect(struct statethread *s);
 /* May another read begin?  Else wait until one has ended. */
 bool statethread_may_read(const struct statethread *s, const struct op *op);
 /*
- * For who shows this token.  args and token are copied.  done is called once, never before this returns, unless the read is dropped.
+ * With the rights of this token.  args and token are copied.  done is called once, never before this returns, unless the read is dropped.
  * NULL: no memory, or no state.
  */
 struct state_read *statethread_read(struct statethread *s, const struct op *op, struct span args, struct span token,
@@ -135,7 +135,7 @@ void statethread_flush(struct statethread *s, bool awaited);
  */
 enum tv_err statethread_call(struct statethread *s, void (*work)(struct fsm *reader, void *ctx), void (*done)(void *ctx),
     void *ctx);
-/* The same; given_up instead of done, on the loop too, when statethread_stop() comes before it.  Else nobody is told then. */
+/* The same; given_up instead of done, on the loop too, when statethread_stop() comes before it.  Else no callback is called then. */
 enum tv_err statethread_call_or(struct statethread *s, void (*work)(struct fsm *reader, void *ctx), void (*done)(void *ctx),
     void (*given_up)(void *ctx), void *ctx);
 /* The same as statethread_call() in the applying thread, between batches: work may change the state, or replace it. */

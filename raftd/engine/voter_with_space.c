@@ -1,4 +1,4 @@
-/* Who takes over from a leader whose disk is full, see voter_with_space.h. */
+/* Which voter takes over from a leader whose disk is full, see voter_with_space.h. */
 #include "raftd/engine/voter_with_space.h"
 
 static bool

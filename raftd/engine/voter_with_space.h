@@ -1,4 +1,4 @@
-/* Who takes over from a leader whose disk is full, pure. */
+/* Which voter takes over from a leader whose disk is full, pure. */
 #ifndef TV_RAFTD_ENGINE_VOTER_WITH_SPACE_H
 #define TV_RAFTD_ENGINE_VOTER_WITH_SPACE_H
 

@@ -1,4 +1,4 @@
-/* Registrations against members that live, while the state does not know yet who lives (leader_is_comparing()). */
+/* Registrations against members that live, while the state does not know yet which members live (leader_is_comparing()). */
 #ifndef TV_RAFTD_LEADER_CLAIMS_H
 #define TV_RAFTD_LEADER_CLAIMS_H
 

@@ -51,7 +51,7 @@ typedef void leader_coordinate_done(void *ctx, enum tv_err err, bool known);
  */
 enum tv_err leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at,
     leader_coordinate_done *done, void *ctx);
-/* Nobody is to be told any more; one that was not given in: nothing. */
+/* Its callback is not called any more; one that was not given in: nothing. */
 void leader_coordinate_forget(struct leader *l, const void *ctx);
 
 #endif

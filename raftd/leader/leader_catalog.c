@@ -470,7 +470,7 @@ leader_catalog_start(struct leader_catalog *c)
 	ev_timer_again(c->d->loop, &c->whole);
 	gossip_mark_all(c->d->gossip);
 	leader_catalog_wake(c);
-	/* Not those who are not there: gossip may not have told this server yet of a node that joined just now. */
+	/* Not those that are not there: gossip may not have told this server yet of a node that joined just now. */
 }
 
 void

@@ -20,7 +20,7 @@ struct report {
 	struct arena names;
 	struct span node, segment;
 	struct coordinate at;
-	leader_coordinate_done *done;	/* NULL: nobody waits for it any more */
+	leader_coordinate_done *done;	/* NULL: its duty has stopped */
 	void *ctx;
 	bool known;			/* found out in the thread */
 	enum tv_err err;

@@ -116,7 +116,7 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 	return f;
 }
 
-/* All that one who does not lead can know: gossip, its links, its own disk and gossipd. */
+/* All that a server can know that does not lead: gossip, its links, its own disk and gossipd. */
 static void
 look_from_aside(struct autopilot *a, struct server_health_book *book)
 {
@@ -169,7 +169,7 @@ autopilot_advise(struct autopilot *a, struct policy_input *in)
 	const struct raft_status *st = engine_status(a->d->engine);
 	struct mono now = clock_mono(), leading = mono_sub(now, a->leading_since);
 	struct autopilot_config conf;
-	/* The record, and all of it: without it, or behind it, nobody knows yet that it says to leave the dead alone. */
+	/* The record, and all of it: without it, or behind it, this server cannot know yet that it says to leave the dead alone. */
 	bool known = fsm_autopilot(a->d->fsm, &conf) && leader_active(a->d->leader);
 
 	in->min_voters = conf.MinQuorum > 0 ? (unsigned)conf.MinQuorum : AUTOPILOT_VOTERS_KEPT;

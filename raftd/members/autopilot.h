@@ -18,7 +18,7 @@ struct autopilot *autopilot_new(struct raftd *d);
 void autopilot_free(struct autopilot *a);
 /* Leadership began or ended: what was known of the servers is void. */
 void autopilot_role_changed(struct autopilot *a);
-/* A look at the servers, while leading; at most two a second whoever asks. */
+/* A look at the servers, while leading; at most two a second, however many callers. */
 void autopilot_look(struct autopilot *a);
 /* The parts of a policy's input that are ours: learners that may vote, dead servers, the least number of voters. */
 void autopilot_advise(struct autopilot *a, struct policy_input *in);

@@ -75,14 +75,14 @@ heard(struct bootstrap *f, const struct hello *h)
 	    strcasecmp(h->dc, f->d->cluster.datacenter) != 0)
 		return;
 	if (strcmp(id->cluster_id, id->store_id) == 0) {
-		/* Ours to give up: for a cluster that exists, or for somebody before us in the order. */
+		/* Ours to give up: for a cluster that exists, or for a server before us in the order. */
 		if (h->cluster_id[0] == '\0' || (h->generation == 0 && strcmp(h->uuid, id->uuid) > 0))
 			return;
 		log_info("raftd", "abandoning the cluster being formed: %s belongs to another", h->name);
 		f->round++;
 		set_cluster(f, "", 0, NULL, NULL);
 	} else if (strcmp(id->cluster_id, h->store_id) == 0) {
-		/* Whom we promised it to has given it up: only that server could have formed it. */
+		/* The server that has our promise has given it up: only that server could have formed it. */
 		log_info("raftd", "%s has abandoned the cluster being formed", h->name);
 		set_cluster(f, "", 0, NULL, NULL);
 	}
@@ -367,7 +367,7 @@ asking(const struct bootstrap *f)
 	return false;
 }
 
-/* Promised to somebody who does not come: only the operator knows whether it ever will. */
+/* Promised to a server that does not come: only the operator knows whether it ever will. */
 static void
 complain(struct bootstrap *f)
 {

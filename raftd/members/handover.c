@@ -40,7 +40,7 @@ end_process(struct handover *h)
 	daemon_quit(h->d->data_lost ? 1 : 0);
 }
 
-/* When a whole cluster stops, there is soon nobody left to take over. */
+/* When a whole cluster stops, there is soon no server left to take over. */
 static bool
 peer_connected(const struct raftd *d)
 {

@@ -37,7 +37,7 @@ leave_finish(struct leave *l, enum tv_err err, const char *text)
 	l->active = false;
 	ev_timer_stop(l->m->d->loop, &l->timer);
 	if (err == TV_OK) {
-		/* Nobody shall add us again before the process is gone. */
+		/* No leader shall add us again before the process is gone. */
 		l->m->d->left = true;
 		links_close(l->m->d->links);
 		engine_retire(l->m->d->engine);

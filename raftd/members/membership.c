@@ -129,7 +129,7 @@ membership_healthy(struct membership *m, raft_id *healthy, unsigned *count)
 {
 	const struct raft_status *st = engine_status(m->d->engine);
 	struct mono patience = mono_mul(m->d->conf.election_timeout, 2);
-	/* Healthy: the link is up, it answers, and its disk has what it acknowledged; a new leader has not heard from everybody yet. */
+	/* Healthy: the link is up, it answers, and its disk has what it acknowledged; a new leader has not heard from all yet. */
 	bool young = m->leader_since.ns == 0 || mono_sub(clock_mono(), m->leader_since).ns < patience.ns;
 
 	*count = 0;
@@ -260,7 +260,7 @@ carry_out(struct membership *m, const struct policy_decision *dec)
 		log_info("raft", "Server %s at %s has a new name", dec->server.name, dec->server.addr);
 }
 
-/* Who is here and gets no seat is told why, so that its own log says it. */
+/* A server that is here and gets no seat is told why, so that its own log says it. */
 static void
 tell_unwanted(struct membership *m, const struct collecting *c, const struct raft_config *conf)
 {
@@ -276,7 +276,7 @@ tell_unwanted(struct membership *m, const struct collecting *c, const struct raf
 			seated |= strcmp(conf->servers[k].uuid, s->uuid) == 0;
 		if (seated || s->status != MEMBER_ALIVE || s->store_id[0] == '\0')
 			continue;
-		/* Who leaves by itself is held and no news to itself; who was removed for good may not know it. */
+		/* A server that leaves by itself is held, and that is no news to it; one that was removed for good may not know it. */
 		if (s->tombstoned)
 			links_notice(m->d->links, s->uuid, NOTICE_REMOVED, "removed for good");
 		else if (!s->held && conf->count >= RAFT_SERVERS_MAX)
@@ -390,7 +390,7 @@ change_failed(enum tv_err err, membership_done *done, void *ctx)
 
 /*
  * Before the removal, also of this server itself: else the policy adds it again as soon as it is seen alive.  A full disk
- * takes no tombstone, but who is dead must not keep its seat for that.
+ * takes no tombstone, but a dead server must not keep its seat for that.
  */
 static enum tv_err
 write_off(struct membership *m, const struct raft_server_conf *s)
@@ -520,7 +520,7 @@ membership_transfer(struct membership *m, struct span uuid, struct span addr, me
 		done(ctx, TV_EAGAIN, "a leadership transfer is in progress");
 		return;
 	}
-	/* Who names nobody takes the best there is. */
+	/* A request that names no server takes the best there is. */
 	const struct raft_peer_status *p = s == NULL ? NULL : peer_status(m, s->id);
 	if (p != NULL && p->full) {
 		done(ctx, TV_ECONFLICT, why_not_it(m, s->id, why, sizeof(why)));
@@ -534,7 +534,7 @@ membership_transfer(struct membership *m, struct span uuid, struct span addr, me
 	}
 }
 
-/* to: who was to take over; 0: not known. */
+/* to: the server that was to take over; 0: not known. */
 static void
 transfer_ended(struct membership *m, bool ok, raft_id to)
 {

@@ -1,6 +1,6 @@
 /*
  * Membership of the Raft configuration: applies the policy while leading, serves leave and remove, and
- * remembers who was just removed.
+ * remembers the servers that were just removed.
  */
 #ifndef TV_RAFTD_MEMBERS_MEMBERSHIP_H
 #define TV_RAFTD_MEMBERS_MEMBERSHIP_H
@@ -31,7 +31,7 @@ void membership_transfer(struct membership *m, struct span uuid, struct span add
 void membership_leave(struct membership *m, bool force, membership_done *done, void *ctx);
 /* Is it leaving, or has it left? */
 bool membership_leaving(const struct membership *m);
-/* Whoever asked is gone: its done is not called. */
+/* The request is gone: its done is not called. */
 void membership_forget(struct membership *m, void *ctx);
 
 #endif

@@ -9,10 +9,10 @@
 
 #define HELD_MAX 16
 
-struct change_wait {			/* somebody waits for a change or a transfer */
+struct change_wait {			/* a callback waits for a change or a transfer */
 	bool active;
 	uint64_t index;			/* of the configuration entry */
-	membership_done *done;		/* NULL: nobody any more */
+	membership_done *done;		/* NULL: the caller is gone */
 	void *ctx;
 };
 struct held_server { char uuid[37]; struct mono until; };

@@ -1,4 +1,4 @@
-/* No leader for long: who is missing. */
+/* No leader for long: what is missing. */
 #include "common/base/buf.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -22,7 +22,7 @@ said_by_gossip(struct raftd *d, const char *uuid)
 	    g.status == MEMBER_FAILED ? "failed" : "left";
 }
 
-/* The voters: who is here, who is not, and whether that is enough. */
+/* The voters: which are here, which are not, and whether that is enough. */
 static void
 put_voters(struct raftd *d, struct buf *out)
 {

@@ -13,7 +13,7 @@ struct no_leader_log {
 };
 
 /*
- * Appends why this server knows no leader, and for whom or what it waits: who of the voters is missing, that no cluster
+ * Appends why this server knows no leader, and what it waits for: which voters are missing, that no cluster
  * was formed yet and what to do for that, that it was removed, which servers it cannot be linked with and why.  False,
  * and nothing: it knows one.
  */

@@ -190,7 +190,7 @@ leader_contact(struct raftd *d)
 	return at.ns != 0 ? mono_sub(clock_mono(), at).ns : -1;
 }
 
-/* Everybody has answered, or has not. */
+/* All have answered, or their time is up. */
 static void
 decide(struct recover *r)
 {

@@ -20,7 +20,7 @@ void recover_free(struct recover *r);
  */
 typedef void recover_done(void *ctx, enum tv_err err, const char *text, struct span value);
 void recover_start(struct recover *r, bool dry_run, recover_done *done, void *ctx);
-/* Whoever asked is gone. */
+/* The request is gone: done is not called. */
 void recover_forget(struct recover *r, void *ctx);
 
 #endif

@@ -85,7 +85,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	note_state(o, rpcd_peers_answer(err, body));
 }
 
-/* The servers that there are now, with what is known of them; nobody waits for an answer. */
+/* The servers that there are now, with what is known of them; no answer is awaited. */
 static void
 take_servers(struct rpcd_peers *s)
 {

@@ -18,7 +18,7 @@
 #define FENCE_NAME "fenced"
 #define FENCE_BYTES 128
 
-/* -- the fence, kept beside log/ and state/: who starts again alone must not have forgotten it -- */
+/* -- the fence, kept beside log/ and state/: a server that starts again alone must not have forgotten it -- */
 
 static const char *
 path_of(const struct raftd *d, char dst[512])
@@ -125,7 +125,7 @@ keep_done(void *ctx)
 	free(k);
 }
 
-/* The disk may take long: nobody counts on this server any more. */
+/* The disk may take long: no peer counts on this server any more. */
 static void
 keep_and_tell(struct raftd *d, struct span witness)
 {
@@ -169,7 +169,7 @@ fence_begin(struct raftd *d)
 
 /* -- notices -- */
 
-/* Into d->refusal, which `info raft` and whoever waits for this server show. */
+/* Into d->refusal, which `info raft` shows, and rpcd while it waits for this server. */
 static void
 removed(struct raftd *d, const char *from)
 {
@@ -214,7 +214,7 @@ fence_notice(struct raftd *d, const struct hello *from, struct span body)
 	if (n.why >= sizeof(notices) / sizeof(notices[0]) || notices[n.why].say == NULL)
 		return TV_OK;		/* a newer reason than we know */
 	notices[n.why].say(d, log_safe(span_str(from->name), name, sizeof(name)));
-	/* One line a minute for all of them: whoever sends them is a server, but may be a mistaken one. */
+	/* One line a minute for all of them: their sender is a server, but may be a mistaken one. */
 	if (log_allow(&d->notices, "raft"))
 		notices[n.why].log("raft", "%s", d->refusal);
 	return TV_OK;

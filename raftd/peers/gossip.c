@@ -203,7 +203,7 @@ look_for_twin(struct gossip *g, const struct member_slot *e, const struct gossip
 	}
 }
 
-/* -- who leads -- */
+/* -- the leader -- */
 
 /* Without an answer it is said again when gossipd is back. */
 static void
@@ -380,8 +380,8 @@ put_tag(struct buf *b, const char *name, uint64_t value)
 }
 
 /*
- * Fresh servers find out by `expect` who else waits to form a cluster of that size.  `gen` and `fenced` are for people,
- * and for those who choose a server to ask: after a recovery they tell the two sides apart.
+ * Fresh servers find out by `expect` which others wait to form a cluster of that size.  `gen` and `fenced` are for people,
+ * and for rpcds that choose a server to ask: after a recovery they tell the two sides apart.
  */
 static void
 send_tags(struct gossip *g, struct chan *c)

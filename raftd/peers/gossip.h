@@ -41,7 +41,7 @@ void gossip_free(struct gossip *g);
 /* Connected, and the members were told. */
 bool gossip_synced(const struct gossip *g);
 /*
- * Does its view say who is not there?  It has been whole for at least that time without a break, which a gossipd that
+ * Does its view say which members are not there?  It has been whole for at least that time without a break, which a gossipd that
  * lost its memory needs to find the others again; and it has most voters of the configuration.
  */
 bool gossip_settled(struct gossip *g, struct mono time);
@@ -75,7 +75,7 @@ const struct member *gossip_find(struct gossip *g, struct span name);
 void gossip_tell_identity(struct gossip *g);
 /*
  * Tells the pool that this server leads now: a user event "consul:new-leader" with our name.  It is news for people and
- * scripts, nobody acts on it.  Said when gossipd knows its members, again when it went away before it confirmed; not after
+ * scripts, no server acts on it.  Said when gossipd knows its members, again when it went away before it confirmed; not after
  * gossip_calm().
  */
 void gossip_announce(struct gossip *g);

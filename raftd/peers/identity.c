@@ -1,4 +1,4 @@
-/* Who may talk to whom on the raft port. */
+/* Which servers may talk to each other on the raft port. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -39,7 +39,7 @@ uint64_t generation_next(uint64_t generation, uint64_t random);
 /*
  * The one of a server that was started, by its log: a crash may have come between the records of a cluster's first moment.
  * With an entry it is a member, whatever the generation says.  Without one, in the cluster that bears its own store id, it has
- * formed that for nobody: votes and entries leave when the first entry is durable.  So it forms it again.
+ * formed that for no other server: votes and entries leave when the first entry is durable.  So it forms it again.
  */
 uint64_t generation_found(const struct log_meta *m);
 
@@ -54,7 +54,7 @@ enum tv_err hello_read(struct span body, struct hello *out);
 
 /*
  * Do these servers, of which `of` knows the version of the state machine (0: never heard of), have at least this one?  Else
- * why says who has not.
+ * why names one that has not.
  */
 bool versions_reach(const struct raft_config *c, uint8_t version, uint8_t (*of)(void *ctx, raft_id id), void *ctx, char *why,
     size_t cap);

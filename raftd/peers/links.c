@@ -14,7 +14,7 @@
 
 #define OUT_MAX (64u << 20)
 #define SWEEP 0.5			/* seconds */
-#define FIRST_BYTES MONO_S(2)		/* of who dials us */
+#define FIRST_BYTES MONO_S(2)		/* of servers that dial us */
 
 struct chan_conf
 links_chan_conf(struct links *l, const struct chan_events *events, void *ctx, const char *name)
@@ -73,13 +73,13 @@ links_dialled(struct links *l, const char *uuid)
 static void
 want_gossip(void *ctx, const struct gossip_server *s)
 {
-	/* Who left is dialled only while the configuration still has it. */
+	/* A server that left is dialled only while the configuration still has it. */
 	if (s->status != MEMBER_LEFT && !server_addr_is_copy(((struct links *)ctx)->d, s->uuid, s->addr))
 		(void)peer_want(ctx, s->uuid, s->name, s->addr);
 }
 
 /*
- * From the loop only: whoever asks for it may be a callback of a peer that goes here.
+ * From the loop only: the caller may be a callback of a peer that goes here.
  */
 static void
 on_sync(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)

@@ -1,7 +1,7 @@
 /*
  * Links between servers on the raft port.
  *
- * Every server dials every other one that it knows (configuration, gossip, or whoever dialled it), and sends on the
+ * Every server dials every other one that it knows (configuration, gossip, or a server that dialled it), and sends on the
  * link it dialled; it receives on the links it accepted.  So no tie needs breaking.  Links are Noise NNpsk0
  * sessions with a key that only servers can derive (in clear without keys).  Both sides say MSG_RAFT_HELLO first;
  * a peer is *proven* when its answer to ours fits.  The dialler repeats its hello as a question every few seconds, so a
@@ -29,7 +29,7 @@ struct peer {				/* read-only for others */
 
 /* What the links need of the folders above this one.  Called on the loop. */
 struct links_hooks {
-	/* A hello was heard.  It is judged after that; a well-formed hello of anybody who has the key gets here. */
+	/* A hello was heard.  It is judged after that; a well-formed hello of any server that has the key gets here. */
 	void (*heard)(struct raftd *d, const struct hello *h);
 	/* A peer has been proven. */
 	void (*proven)(struct raftd *d);
@@ -49,7 +49,7 @@ void links_free(struct links *l);
 void links_sync(struct links *l);
 /* Our identity, or what our disk says of itself, changed: tells every peer and judges all hellos again. */
 void links_identity_changed(struct links *l);
-/* Leaving: takes no more links and drops those there are, so that nobody adds this server again. */
+/* Leaving: takes no more links and drops those there are, so that no leader adds this server again. */
 void links_close(struct links *l);
 
 /* Silent: no message of the core gets in or out; hellos and questions go on. */

@@ -12,7 +12,7 @@
 #include "raftd/peers/links_int.h"
 #include "raftd/peers/state_version.h"
 
-#define STRANGERS_MAX (PEERS_MAX - RAFT_SERVERS_MAX)	/* known by gossip or their hello only: whoever has the cluster key
+#define STRANGERS_MAX (PEERS_MAX - RAFT_SERVERS_MAX)	/* known by gossip or their hello only: any server that has the cluster key
 							 * can make up any number, the configuration's must find a place */
 #define CALLS_MAX 64
 #define REDIALS 2			/* without backoff; the first may still meet the socket of a process that is just ending */
@@ -55,7 +55,7 @@ complain(struct dialled *p, const char *why)
 	log_warn("raft", "refused server %s at %s: %s", p->pub.name, p->pub.addr, why);
 }
 
-/* Who answers is not who was there before. */
+/* The server that answers is not the one that was there before. */
 static void
 tell_other(const struct dialled *p, const struct hello *h, char *why, size_t cap)
 {
@@ -183,7 +183,7 @@ peer_look(struct links *l, const char *uuid)
 		engine_gone(l->d->engine, p->pub.id);
 }
 
-/* Who closed the link may have ended: then nobody listens there any more. */
+/* The peer that closed the link may have ended: then no process listens there any more. */
 static void
 dial_again(struct dialled *p, bool closed)
 {
@@ -284,7 +284,7 @@ is_seated(struct links *l, const char *uuid)
 	return false;
 }
 
-/* Is there a place for this server, who has none yet? */
+/* Is there a place for this server, which has none yet? */
 static bool
 has_place(struct links *l, const char *uuid)
 {
@@ -305,7 +305,7 @@ peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
 {
 	struct dialled *p = links_dialled(l, uuid);
 
-	/* At our own address is only ourself: who had it before is gone. */
+	/* At our own address is only ourself: the server that had it before is gone. */
 	if (strcmp(uuid, l->d->id.uuid) == 0 || addr[0] == '\0' || strcmp(addr, l->d->id.addr) == 0 || l->closed)
 		return NULL;
 	if (p == NULL) {
@@ -329,7 +329,7 @@ peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
 	p->wanted = true;
 	if (name[0] != '\0')
 		snprintf(p->pub.name, sizeof(p->pub.name), "%s", name);
-	/* While it answers where it is, somebody else claims its node id there. */
+	/* While it answers where it is, another server claims its node id there. */
 	if (strcmp(p->pub.addr, addr) != 0 && !p->pub.proven) {
 		snprintf(p->pub.addr, sizeof(p->pub.addr), "%s", addr);
 		peer_stop(p);

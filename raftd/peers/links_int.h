@@ -1,4 +1,4 @@
-/* What the files of the links share; for nobody else. */
+/* What the files of the links share; no other file includes it. */
 #ifndef TV_RAFTD_PEERS_LINKS_INT_H
 #define TV_RAFTD_PEERS_LINKS_INT_H
 
@@ -44,7 +44,7 @@ struct dialled {
 	char complaint[512];		/* last refusal that was logged; "" since it was proven */
 	struct mono complained, refused;	/* when that was logged; when it happened last */
 	bool broke_off;			/* the newest connection ended within the handshake */
-	unsigned redials;		/* attempts without backoff that are left, to see whether anybody listens still */
+	unsigned redials;		/* attempts without backoff that are left, to see whether a process listens still */
 	struct mono redialled;		/* when such attempts began last; 0: never */
 };
 
@@ -94,7 +94,7 @@ void peer_ping(struct dialled *p);
 /* -- links_send.c -- */
 /* Forgets what waits to be sent to it. */
 void links_unsend(struct dialled *p);
-/* The status event: who leads no more sends no entries. */
+/* The status event: a server that leads no more sends no entries. */
 void links_on_status(struct raftd *d);
 
 /* -- links_accept.c: those that we accepted and receive on -- */

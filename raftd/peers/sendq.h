@@ -29,7 +29,7 @@ void sendq_hold(struct sendq *q, const struct raft_send *s);
 void sendq_unhold(struct sendq *q);
 /*
  * May this message go although one is held that came before it?  What has no entries of the log does not wait for those of
- * others.  A heartbeat then says no more than who leads: *as is what to send instead.
+ * others.  A heartbeat then says no more than which server leads: *as is what to send instead.
  */
 bool sendq_overtakes(const struct sendq *q, const struct raft_send *s, size_t pending, struct raft_send *as);
 /* The loop has looked at its events: as much again may go. */

@@ -1,6 +1,6 @@
 /*
  * Versions of the state machine (FSM_VERSION) while servers are upgraded one by one: a leader proposes nothing that one of
- * its servers would not apply as the others do, and who cannot have what the state already holds is no peer.
+ * its servers would not apply as the others do, and a server that cannot have what the state already holds is no peer.
  */
 #ifndef TV_RAFTD_PEERS_STATE_VERSION_H
 #define TV_RAFTD_PEERS_STATE_VERSION_H

@@ -18,7 +18,7 @@ struct requests {
 	struct raftd *d;
 	struct request_list spares;
 	unsigned spare_count, pending;
-	unsigned infos;			/* of those that are pending: who asks for these figures */
+	unsigned infos;			/* of the pending ones, for info */
 	uint64_t denied;		/* since the start, for want of rights */
 	uint64_t judged_again, given_up;	/* since the start: see request_judged_again() */
 	uint64_t kept;			/* bytes of arguments outside the records */
@@ -53,7 +53,7 @@ request_new(struct raftd *d, struct asker *a, const struct frame *f)
 	q->asker = a;
 	q->type = f->type;
 	q->args.p = q->bytes;
-	map_add(&a->by_id, &q->by_id, f->id);	/* an asker may repeat an id */
+	map_add(&a->by_id, &q->by_id, f->id);	/* a channel may repeat an id */
 	TAILQ_INSERT_TAIL(&a->requests, q, link);
 	all->pending++;
 	all->infos += q->type == MSG_INFO;
@@ -145,7 +145,7 @@ request_may_block(struct request *q)
 	return fsm_watch_count(q->d->fsm) < q->d->conf.watches_max;
 }
 
-/* The frame of its answer, for chan_end(); NULL: nobody waits for it. */
+/* The frame of its answer, for chan_end(); NULL: its channel is gone. */
 static struct buf *
 begin_answer(struct request *q)
 {

@@ -1,9 +1,9 @@
 /*
  * One pending request of a channel, from its frame to its answer.  The record is embedded in whatever it
- * waits for: a ReadIndex round, a log entry, a watch, a timer.  When the channel goes or the asker cancels, the
- * request leaves those, except a log entry, which goes on without an asker.
+ * waits for: a ReadIndex round, a log entry, a watch, a timer.  When the channel goes or cancels, the
+ * request leaves those, except a log entry, which goes on without it.
  *
- * serve/ makes requests and dispatches them; whoever carries one out answers it by request_reply() or one of its like.
+ * serve/ makes requests and dispatches them; the function that carries one out answers it by request_reply() or one of its like.
  */
 #ifndef TV_RAFTD_REQUEST_REQUEST_H
 #define TV_RAFTD_REQUEST_REQUEST_H
@@ -31,10 +31,10 @@ struct asker {				/* a channel, and its requests */
 
 struct request {
 	struct raftd *d;
-	struct asker *asker;		/* NULL: nobody waits for the answer any more */
-	struct map_node by_id;		/* of the asker; the hash is the id of the frame itself */
-	TAILQ_ENTRY(request) link;	/* of the asker; or among the spares */
-	TAILQ_ENTRY(request) fired_link;	/* of the asker, while `fired` */
+	struct asker *asker;		/* NULL: the channel is gone */
+	struct map_node by_id;		/* of the channel; the hash is the id of the frame itself */
+	TAILQ_ENTRY(request) link;	/* of the channel; or among the spares */
+	TAILQ_ENTRY(request) fired_link;	/* of the channel, while `fired` */
 
 	const struct op *op;
 	uint64_t index;			/* blocking: wait for more than this */
@@ -73,7 +73,7 @@ struct request_op {
 	void (*serve)(struct request *q, const void *args);
 };
 
-/* -- for those who carry them out -- */
+/* -- for functions that carry them out -- */
 
 /* Answers and ends the request; text and value are copied. */
 void request_reply(struct request *q, uint64_t index, struct span value);
@@ -87,12 +87,12 @@ void request_plain(struct request *q, enum tv_err err, const char *text, const s
 void request_write(struct request *q, void (*write)(void *ctx, struct buf *body), void *ctx);
 /* Replaces arguments and token by copies; args must not be of those that it has.  False: no memory. */
 bool request_keep(struct request *q, struct span args, struct span token);
-/* Will be read (again) at the end of this turn, or later when there is much to do; it has an asker, and no look-up is under way. */
+/* Will be read (again) at the end of this turn, or later when there is much to do; its channel is there, and no look-up is under way. */
 void request_fire(struct request *q);
 /* Do the answers of its channel wait to be read?  A large answer more should wait for that. */
 bool request_congested(const struct request *q);
 
-/* Scratch of this turn for handlers: reset before each use by whoever takes it. */
+/* Scratch of this turn for handlers: reset by the handler before each use. */
 struct arena *request_arena(struct request *q);
 struct buf *request_buf(struct request *q);
 /* May another blocking query wait? */
@@ -126,7 +126,7 @@ bool request_is_fired(const struct asker *a);
 void request_drop_lookup(struct request *q);
 /* Would more be pending, with so many bytes of arguments more, than may be? */
 bool requests_full(const struct requests *all, size_t bytes);
-/* Out of the lists of its asker; the record stays until whoever holds it ends it. */
+/* Out of the lists of its channel; the record stays until the module that holds it ends it. */
 void request_detach(struct request *q);
 /* Ends it without an answer. */
 void request_free(struct request *q);

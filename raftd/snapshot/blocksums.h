@@ -1,6 +1,6 @@
 /*
  * Checksums of a snapshot file that is going to be sent, block by block: a disk that damages it after it was written is
- * noticed by whoever sends it, not by every server that has received all of it.
+ * noticed by the sender, not by every server that has received all of it.
  */
 #ifndef TV_RAFTD_SNAPSHOT_BLOCKSUMS_H
 #define TV_RAFTD_SNAPSHOT_BLOCKSUMS_H

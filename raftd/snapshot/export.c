@@ -29,7 +29,7 @@
 
 #define EXPORTS_MAX 4
 #define LOOK 0.1			/* seconds between looks while there is something to do */
-#define UNREAD MONO_S(60)		/* nobody reads it: it goes */
+#define UNREAD MONO_S(60)		/* no client reads it: it goes */
 #define META_BYTES_MAX (64u << 10)
 #define PEERS_BYTES_MAX 4096
 #define BASE64 sodium_base64_VARIANT_ORIGINAL
@@ -53,7 +53,7 @@ struct export {
 struct piece {
 	LIST_ENTRY(piece) link;
 	struct exports *s;
-	struct request *q;		/* NULL: nobody waits for it any more */
+	struct request *q;		/* NULL: the request is gone */
 	struct snapshot_state st;	/* its texts are in id, and the server's */
 	char id[37];
 	int fd;
@@ -223,7 +223,7 @@ failed(struct exports *s, struct export *v, const char *what)
 	v->stage = SAVE_FAILED;
 }
 
-/* It is nobody's work any more. */
+/* No thread works on it any more. */
 static void
 leave(struct exports *s)
 {

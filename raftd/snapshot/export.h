@@ -1,7 +1,7 @@
 /*
  * Snapshots for clients: the state at one index, written by a thread as an archive (fsm/archive.h) to
  * snapshot-save-ID.tmp, and read from there piece by piece, by a thread too.  Applying goes on meanwhile.  A save that
- * nobody reads any more is removed.
+ * no client reads any more is removed.
  */
 #ifndef TV_RAFTD_SNAPSHOT_EXPORT_H
 #define TV_RAFTD_SNAPSHOT_EXPORT_H
@@ -14,7 +14,7 @@ struct exports;
 extern const struct request_op export_ops[];
 
 struct exports *export_new(struct raftd *d);
-/* The asker of this request has gone. */
+/* The channel of this request is gone. */
 void export_forget(struct exports *s, const struct request *q);
 /* After jobs_stop() and statethread_stop(). */
 void export_free(struct exports *s);

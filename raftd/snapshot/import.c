@@ -103,7 +103,7 @@ load_done(void *ctx)
 	engine_wake(r->d->engine);
 }
 
-/* Or somebody else is, where this works: a snapshot that is being installed is loaded to the same place. */
+/* Or another thread is, where this works: a snapshot that is being installed is loaded to the same place. */
 static bool
 is_working(const struct import *r)
 {
@@ -207,7 +207,7 @@ tidy(struct import *r)
 	r->untidy = !r->tidying;
 }
 
-/* -- what nobody wants any more -- */
+/* -- what is not needed any more -- */
 
 static void
 abort_done(struct proposal *p, enum tv_err err, const struct fsm_result *result UNUSED)
@@ -277,7 +277,7 @@ is_there(struct import *r, const char *id)
 static enum restore_verdict
 wait_for_it(struct import *r, uint64_t index, uint64_t term)
 {
-	/* Its leader had loaded it: who cannot (an older version, no memory) waits, or its state would be another one. */
+	/* Its leader had loaded it: a server that cannot (an older version, no memory) waits, or its state would be another one. */
 	r->bad_id[0] = '\0';
 	r->pausing = true;
 	r->commit_index = index;

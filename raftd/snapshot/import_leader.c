@@ -25,7 +25,7 @@
 
 #define WINDOW 4			/* chunks on their way through the log */
 #define CHUNK_BYTES (256u << 10)
-#define IDLE MONO_S(60)			/* nobody sends, nobody asks: given up */
+#define IDLE MONO_S(60)			/* no piece and no question of the client: given up */
 #define CHANGED_NOTHING "; nothing was changed"
 #define TOO_OLD "server %s runs a version that cannot restore: upgrade it first, or remove it"
 
@@ -41,7 +41,7 @@ struct step {
 struct file_job {
 	LIST_ENTRY(file_job) link;
 	struct import_leader *u;
-	struct request *q;		/* who waits for it; NULL: nobody, or nobody any more */
+	struct request *q;		/* that waits for it; NULL: none, or it is gone */
 	uint64_t round;			/* of the upload */
 	uint64_t offset;
 	uint8_t *bytes;			/* owned */

@@ -18,7 +18,7 @@ struct import_leader *import_leader_new(struct raftd *d);
 void import_leader_free(struct import_leader *u);
 /* staged: what is staged now, or NULL; loaded: bytes of it that were loaded so far. */
 void import_leader_turn(struct import_leader *u, const struct fsm_stage *staged, uint64_t loaded);
-/* The asker of this request has gone. */
+/* The channel of this request is gone. */
 void import_leader_forget(struct import_leader *u, const struct request *q);
 /* It cannot be loaded here. */
 void import_leader_fail(struct import_leader *u, const char *id, const char *why);

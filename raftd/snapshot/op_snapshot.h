@@ -6,7 +6,7 @@
 
 /* Answers with this state, packed. */
 void snapshot_answer(struct request *q, uint64_t index, const struct snapshot_state *st);
-/* The same a little later: there is nothing new yet, and the asker will ask again at once. */
+/* The same a little later: there is nothing new yet, and the client will ask again at once. */
 void snapshot_answer_later(struct request *q, const struct snapshot_state *st);
 /* Bytes of an archive that go into one answer. */
 size_t snapshot_piece(const struct raftd *d);

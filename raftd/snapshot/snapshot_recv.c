@@ -28,7 +28,7 @@
 
 struct snapshot_recv {
 	struct raftd *d;
-	int fd;				/* of the temporary file, -1; of whoever works: a job with files, or the worker */
+	int fd;				/* of the temporary file, -1; of the thread at work: a job with files, or the worker */
 	crypto_generichash_state hash;	/* of those jobs */
 	bool receiving;
 	uint64_t round;			/* counts transfers */

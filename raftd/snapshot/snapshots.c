@@ -386,7 +386,7 @@ snapshots_needed(struct snapshots *s, raft_id id UNUSED, uint64_t first)
 	snapshot_start(s);
 }
 
-/* The file cannot be sent.  Whoever was being sent it goes on with the next one, from where it is. */
+/* The file cannot be sent.  A follower that was being sent it goes on with the next one, from where it is. */
 static void
 file_failed(struct snapshots *s, enum tv_err err)
 {

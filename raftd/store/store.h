@@ -66,7 +66,7 @@ struct log_batch {			/* one synchronous transaction; more than 8 MiB of entries 
 enum tv_err log_write(struct log_store *s, const struct log_batch *b);
 /*
  * Entries first..last into the arena (payloads copied), stopping after bytes_max payload bytes but giving at least one.
- * *count is set.  TV_ENOENT: they are not all there.  Any number of threads, beside log_write() and log_compact(): nobody waits for the disk
+ * *count is set.  TV_ENOENT: they are not all there.  Any number of threads, beside log_write() and log_compact(): none waits for the disk
  * from which another reads.
  */
 enum tv_err log_read(struct log_store *s, uint64_t first, uint64_t last, size_t bytes_max, struct arena *a,

@@ -1,4 +1,4 @@
-/* What the files of the log store share.  Nobody else includes this. */
+/* What the files of the log store share.  No other file includes this. */
 #ifndef TV_RAFTD_STORE_STORE_INT_H
 #define TV_RAFTD_STORE_STORE_INT_H
 

@@ -165,7 +165,7 @@ has_state(const struct log_store *s)
 
 /* -- opening -- */
 
-/* The newest file says what is known: durable before anybody sees the store id of a fresh one. */
+/* The newest file says what is known: durable before any caller sees the store id of a fresh one. */
 static enum tv_err
 begin_file(struct log_store *s, bool fresh)
 {
@@ -325,7 +325,7 @@ encode(struct log_store *s, struct log_frame *f)
 {
 	if (s->frame.cap > 2 * BATCH_BYTES)
 		buf_done(&s->frame);
-	f->seq = s->seq + 1;			/* nobody else writes */
+	f->seq = s->seq + 1;			/* no other thread writes */
 	store_frame_write(&s->frame, f);
 }
 
@@ -387,7 +387,7 @@ batch_entries(const struct raft_entry *e, uint32_t count)
 	return n;
 }
 
-/* What a caller must not do; after a failure nobody knows what would be right. */
+/* What a caller must not do; after a failure nothing is known to be right. */
 static void
 check_batch(struct log_store *s, const struct log_batch *b)
 {

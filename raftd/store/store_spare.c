@@ -140,7 +140,7 @@ may_end_soon(struct log_store *s)
 }
 
 /*
- * A server that begins in spite of it stops with its first writes, and with each start again, until whoever starts it gives up.  Where
+ * A server that begins in spite of it stops with its first writes, and with each start again, until the service manager gives up.  Where
  * statvfs(3) sees that the disk is full no writes come, and reads go on, so what it sees is not asked for here.
  */
 enum tv_err

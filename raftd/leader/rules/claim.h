@@ -1,6 +1,6 @@
 /*
  * Does what registers a node take from a member of the pool that lives?  Pure: of one registration and one member.  The state
- * machine asks its own records (fsm/catalog/register.c); this is for the time in which these do not say who lives.
+ * machine asks its own records (fsm/catalog/register.c); this is for the time in which these do not say which members live.
  */
 #ifndef TV_RAFTD_LEADER_RULES_CLAIM_H
 #define TV_RAFTD_LEADER_RULES_CLAIM_H

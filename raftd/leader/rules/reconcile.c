@@ -215,7 +215,7 @@ decide_alive(const struct reconcile_view *v, const struct reconcile_member *m, b
 	}
 	if (named->known && !span_eq(named->name, m->name)) {
 		holder = holder_of(v, named);
-		/* One without an id that nobody made passing again keeps nobody out for the sake of a refused copy. */
+		/* A node without an id whose check was not made passing again keeps no member out for the sake of a refused copy. */
 		if (holder != NULL && named->id.len == 0 && st->critical && is_copied(v, holder))
 			holder = NULL;
 		if (holder != NULL && !span_eq(holder->name, m->name)) {

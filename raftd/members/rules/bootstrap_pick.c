@@ -1,4 +1,4 @@
-/* Who forms a cluster with whom, see bootstrap_pick.h. */
+/* Which server forms a cluster with which, see bootstrap_pick.h. */
 #include <string.h>
 
 #include "raftd/members/rules/bootstrap_pick.h"
@@ -17,7 +17,7 @@ bootstrap_pick(const char *own_uuid, const char *own_cluster, const char *own_st
 	bool used[64] = { false };
 	unsigned found = 0;
 
-	/* Promised to somebody else, or not asked to form one. */
+	/* Promised to another server, or not asked to form one. */
 	if (expect < 2 || expect > BOOTSTRAP_SERVERS_MAX || count > 64 ||
 	    (own_cluster[0] != '\0' && strcmp(own_cluster, own_store) != 0))
 		return false;

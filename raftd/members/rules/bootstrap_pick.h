@@ -1,4 +1,4 @@
-/* Who forms a cluster with whom, pure. */
+/* Which server forms a cluster with which, pure. */
 #ifndef TV_RAFTD_MEMBERS_RULES_BOOTSTRAP_PICK_H
 #define TV_RAFTD_MEMBERS_RULES_BOOTSTRAP_PICK_H
 
@@ -19,7 +19,7 @@ struct bootstrap_candidate {
  */
 bool bootstrap_pick(const char *own_uuid, const char *own_cluster, const char *own_store, uint64_t expect,
     const struct bootstrap_candidate *c, unsigned count, unsigned *picked);
-/* May a server with these facts promise `cluster_id` to `asker`?  TV_OK or the error for the answer. */
+/* May a server with these facts promise `cluster_id` to the server `asker`?  TV_OK or the error for the answer. */
 enum tv_err bootstrap_may_promise(const struct identity *own, uint64_t own_expect, bool log_empty,
     const char *asker_uuid, const char *cluster_id, uint64_t expect, const char **why);
 

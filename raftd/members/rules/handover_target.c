@@ -1,4 +1,4 @@
-/* Who takes over from a leader without an rpcd, see handover_target.h. */
+/* Which voter takes over from a leader without an rpcd, see handover_target.h. */
 #include "raftd/members/rules/handover_target.h"
 
 static const struct raft_peer_status *

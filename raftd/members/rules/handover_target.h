@@ -1,6 +1,6 @@
 /*
- * Who takes over from a leader whose rpcd is away or silent, pure: what is known of each other voter,
- * whom to take, and what to tell an operator when there is nobody.
+ * Which voter takes over from a leader whose rpcd is away or silent, pure: what is known of each other voter,
+ * which to take, and what to tell an operator when there is none.
  */
 #ifndef TV_RAFTD_MEMBERS_RULES_HANDOVER_TARGET_H
 #define TV_RAFTD_MEMBERS_RULES_HANDOVER_TARGET_H
@@ -23,7 +23,7 @@ struct handover_target {
 
 /*
  * Of those that are served, else of those that cannot tell, the one with the newest log whose disk has room and whose state is open; NULL:
- * nobody would do better.
+ * no other voter would do better.
  */
 const struct handover_target *handover_target_pick(const struct raft_status *st, const struct handover_target *s, unsigned count);
 /* "n2 (its rpcd does not answer), n3 (...)": why none of them, by the names in c. */

@@ -137,8 +137,8 @@ try_clean_up(const struct policy_input *in, const struct raft_server_conf *s, st
 }
 
 /*
- * Who has taken the place of a server that is gone: a proven one of the same name, or at the same address, where the old
- * one can be no more (S60).  NULL: nobody.
+ * The server that has taken the place of one that is gone: a proven one of the same name, or at the same address, where the old
+ * one can be no more (S60).  NULL: none.
  */
 static const struct policy_server *
 heir_of(const struct policy_input *in, const struct raft_server_conf *s, const struct policy_server *g)
@@ -206,8 +206,8 @@ decide_configured(const struct policy_input *in, const struct raft_server_conf *
 		return false;
 	if (g->status == MEMBER_LEFT) {
 		/*
-		 * Who leaves on its own gives up its seat first and says good-bye then; whoever still has one was forced
-		 * out, also when that came before anybody saw it fail.
+		 * A server that leaves on its own gives up its seat first and says good-bye then; one that still has a seat was forced
+		 * out, also when that came before any server saw it fail.
 		 */
 		if ((g->forced || !in_list(in->healthy, in->healthy_count, s->id)) && !g->tombstoned) {
 			out->action = POLICY_TOMBSTONE;

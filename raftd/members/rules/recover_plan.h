@@ -30,9 +30,9 @@ struct recover_input {
 struct recover_plan {
 	bool allowed;
 	unsigned voters, answering;	/* voters, and those that answer, this one included */
-	raft_id best;			/* who has the longest log among those that answer */
-	uint64_t leader_last;		/* highest that anybody that answers has heard of */
-	uint64_t may_be_lost;		/* entries beyond this server's log that somebody is known to have had */
+	raft_id best;			/* the server with the longest log among those that answer */
+	uint64_t leader_last;		/* highest that any server that answers has heard of */
+	uint64_t may_be_lost;		/* entries beyond this server's log that another server is known to have had */
 	char refused[512];		/* why not; "" allowed */
 };
 

@@ -150,7 +150,7 @@ fault_text(unsigned fault)
 	}
 }
 
-/* Who is out of touch cannot keep up either: then only the former is said. */
+/* A server that is out of touch cannot keep up either: then only the former is said. */
 static void
 put_faults(struct buf *out, unsigned faults, const struct server_health_facts *f, const struct server_health_bounds *b)
 {

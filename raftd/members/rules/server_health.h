@@ -6,9 +6,9 @@
  * ends in the leader's term and not further behind than allowed, its disk has room and what it once held, and the daemons beside its raftd
  * answer.  How far behind is measured against the leader's log
  * at the look before: at tens of thousands of entries a second, any number of entries is but an instant.  One look
- * with a late answer is no illness: it takes two in a row; who left, failed or lost its link is unhealthy at once.
+ * with a late answer is no illness: it takes two in a row; one that left, failed or lost its link is unhealthy at once.
  *
- * Fit for a vote is who is healthy but for the daemons beside its raftd: agreeing needs neither rpcd nor gossipd.
+ * Fit for a vote is one that is healthy but for the daemons beside its raftd: agreeing needs neither rpcd nor gossipd.
  */
 #ifndef TV_RAFTD_MEMBERS_RULES_SERVER_HEALTH_H
 #define TV_RAFTD_MEMBERS_RULES_SERVER_HEALTH_H
@@ -61,9 +61,9 @@ void server_health_update(struct server_health_book *b, const struct server_heal
 const struct server_health_record *server_health_find(const struct server_health_book *b, raft_id id);
 /* Why it is not healthy, for people: "no raft link to it is up"; nothing when it is.  Into an empty out. */
 void server_health_why(const struct server_health_book *b, raft_id id, struct buf *out);
-/* Are all servers of this configuration healthy?  Who came into it since the last look is not yet. */
+/* Are all servers of this configuration healthy?  One that came into it since the last look is not yet. */
 bool server_health_all(const struct server_health_book *b, const struct raft_config *c);
-/* How many voters of this configuration may fail before the quorum is gone, by who was healthy at the last look. */
+/* How many voters of this configuration may fail before the quorum is gone, by the health that the last look found. */
 unsigned server_health_tolerance(const struct server_health_book *b, const struct raft_config *c);
 /*
  * Has this learner been fit long enough to get a vote?  A cluster that is just being put together does not wait:

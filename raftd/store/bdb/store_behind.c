@@ -1,7 +1,7 @@
 /*
  * Pages behind the write-ahead log: see store_behind.h.
  *
- * Locks, in this order: Berkeley DB's, sync_lock, lock.  Whoever holds sync_lock does not call Berkeley DB; `lock`
+ * Locks, in this order: Berkeley DB's, sync_lock, lock.  A thread that holds sync_lock does not call Berkeley DB; `lock`
  * guards memory work only.
  */
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define FLUSH_PAGES 32			/* that wait: likewise */
 #define FULL_PAGES 512			/* 2 MB: make no more of them */
 #define FULL_LOG_BYTES (2u << 20)
-#define PAGES_MAX 2048			/* 8 MB, and 8 MB of log: whoever comes now waits */
+#define PAGES_MAX 2048			/* 8 MB, and 8 MB of log: a writer that comes now waits */
 #define LOG_MAX (8u << 20)
 #define RETRY MONO_S(1)			/* for a page that found no room */
 #define PATH_BYTES 4400
@@ -48,7 +48,7 @@ struct store_behind {
 	_Atomic bool active;
 	bool stop;
 	_Atomic bool no_room;		/* something waits because the disk has none */
-	bool asked;			/* somebody was told that it is full */
+	bool asked;			/* a caller was told that it is full */
 	int failed;
 
 	uint32_t log;			/* the write-ahead file that may be written to; all before it are durable */
@@ -255,7 +255,7 @@ wake(struct store_behind *b)
 }
 
 /*
- * Lock held.  While there is no room nobody writes any more, but what was promised before is to be seen by reads: for that
+ * Lock held.  While there is no room no thread writes any more, but what was promised before is to be seen by reads: for that
  * there is as much memory as there is.
  */
 static bool
@@ -399,7 +399,7 @@ write_pieces(struct store_behind *b, int fd, uint32_t log)
 	int ret = 0;
 
 	while (ret == 0 && b->first != NULL && b->first->log == log) {
-		struct log_piece *p = b->first;	/* only who holds sync_lock takes it away */
+		struct log_piece *p = b->first;	/* only a holder of sync_lock takes it away */
 
 		pthread_mutex_unlock(&b->lock);
 		ret = write_all_at(fd, p->bytes, p->n, p->at);
@@ -798,7 +798,7 @@ read_pieces(const struct store_behind *b, uint32_t log, uint8_t *p, size_t n, of
 
 /*
  * Read again if a piece went to the file meanwhile, which would be found in neither; the lock is not held while the disk works,
- * since whoever reads a page takes it.  All n bytes are given of a file for which something waits, zeros at its end: Berkeley DB asks lseek(2) and read(2) for what pread(2)
+ * since the thread that reads a page takes it.  All n bytes are given of a file for which something waits, zeros at its end: Berkeley DB asks lseek(2) and read(2) for what pread(2)
  * leaves, and they know only what the file has, or nothing of a descriptor that stands in for it.
  */
 ssize_t
@@ -960,7 +960,7 @@ behind_page_sync(struct store_behind *b, int fd)
 	int ret = b->active ? settle_written(b) : 0;
 
 	if (is_no_room(ret))
-		return ret;			/* pages wait on; whoever wanted them on the disk comes again */
+		return ret;			/* pages wait on; the caller that wanted them on the disk comes again */
 	if (ret == 0)
 		ret = store_sync_fd(fd);
 	if (ret != 0 && b->active) {
@@ -971,7 +971,7 @@ behind_page_sync(struct store_behind *b, int fd)
 	return ret;
 }
 
-/* -- below Berkeley DB: what does not fit into the cache, and is nobody's when the process ends -- */
+/* -- below Berkeley DB: what does not fit into the cache, and means nothing when the process ends -- */
 
 ssize_t
 behind_temporary_write(struct store_behind *b, int fd, bool made, const void *p, size_t n, off_t at)

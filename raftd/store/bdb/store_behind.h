@@ -2,8 +2,8 @@
  * Pages of a btree, written behind the write-ahead log.
  *
  * Before Berkeley DB writes a page it makes sure that the log is durable up to the page's last change, and it syncs a
- * file of that log before it begins the next one.  Whoever needs room in the cache, or fills a file, waits for the disk: who
- * applies, and who only reads, because the room is a page that somebody changed, and then also those who want what is cached.
+ * file of that log before it begins the next one.  A thread that needs room in the cache, or fills a file, waits for the disk:
+ * the one that applies, a reader, because the room is a changed page, and then also those that want what is cached.
  * Here that order is kept below it instead: syncs of the log do nothing, a page whose changes are not durable yet waits
  * in memory, and so does what belongs into the next file of the log.  store_behind_flush() syncs the log and lets go
  * what waited for it; it is called by a thread that may wait.  On disk nothing comes earlier than it would have.
@@ -97,7 +97,7 @@ int behind_page_cut(struct store_behind *b, int fd, off_t end);
 /*
  * Pages of a temporary file, one at a time: for those that find no room memory is the place, because Berkeley DB loses one
  * that it cannot write; made: there was room for the file itself.  store_behind_spilt() is true until the file is closed:
- * whoever uses it should give up.
+ * the data base should not be used any more.
  */
 ssize_t behind_temporary_write(struct store_behind *b, int fd, bool made, const void *p, size_t n, off_t at);
 ssize_t behind_temporary_read(struct store_behind *b, int fd, bool made, void *p, size_t n, off_t at);
@@ -110,7 +110,7 @@ void store_hooks_unwatch(struct store_behind *b);
 /* Files that are open are still seen. */
 void store_hooks_unwatch_dir(struct store_behind *b);
 /*
- * The write-ahead file was made after all: whoever holds a descriptor that stands in for it has one of the file from now on.
+ * The write-ahead file was made after all: the holder of a descriptor that stands in for it has one of the file from now on.
  * 0 or an errno.
  */
 int store_hooks_replace(struct store_behind *b, uint32_t log, int fd);

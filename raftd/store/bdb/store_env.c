@@ -66,7 +66,7 @@ configure(struct store_env *env, const struct store_env_options *opt)
 		return ret;
 	if (opt->readers && (ret = e->set_lk_detect(e, DB_LOCK_MINWRITE)) != 0)
 		return ret;
-	/* Written behind, a checkpoint is not durable as soon as Berkeley DB thinks so: whoever makes it removes files. */
+	/* Written behind, a checkpoint is not durable as soon as Berkeley DB thinks so: its caller removes files. */
 	return opt->behind != NULL ? 0 : e->log_set_config(e, DB_LOG_AUTO_REMOVE, 1);
 }
 

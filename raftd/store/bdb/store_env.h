@@ -25,7 +25,7 @@ struct store_env_options {
 	uint32_t log_buffer_bytes;	/* must hold a usual transaction */
 	bool log_only;			/* no pages, no transactions: only the write-ahead log itself */
 	/*
-	 * Transactions that only read may run beside the one that writes, with DB_TXN_NOWAIT: who waits for a lock must hold none.
+	 * Transactions that only read may run beside the one that writes, with DB_TXN_NOWAIT: a thread that waits for a lock must hold none.
 	 * Berkeley DB's choice of a victim cannot be trusted with that: where two readers wait for the writer, and it for
 	 * them, it takes the writer, whatever the priorities are, since no single reader would do.
 	 */

@@ -70,7 +70,7 @@ slot_find(int fd, off_t at)
 	return NULL;
 }
 
-/* Lock held.  A free one, or the oldest that nobody came for; NULL: all are being read. */
+/* Lock held.  A free one, or the oldest that no reader came for; NULL: all are being read. */
 static struct slot *
 slot_take(void)
 {

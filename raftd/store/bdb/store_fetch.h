@@ -1,8 +1,8 @@
 /*
  * Pages that readers wait for, read from the disk outside of Berkeley DB.
  *
- * Inside of it a page that is being read is latched: whoever else comes by waits as long, also who only wants what is cached; and the
- * reader keeps the pages above locked, so that whoever writes waits too.  So a thread that reads is refused a page which is not
+ * Inside of it a page that is being read is latched: another thread that comes by waits as long, even for what is cached; and the
+ * reader keeps the pages above locked, so that a writer waits too.  So a thread that reads is refused a page which is not
  * cached (store_cached_only()); it lets go of all, fetches that page here, where it may take as long as the disk likes, and asks
  * again.  Then the page is found.
  */
@@ -32,7 +32,7 @@ uint64_t store_page_reads(void);
 /* -- below Berkeley DB -- */
 /*
  * A page that is nowhere in memory is wanted: what was fetched (*got as of pread(2)), or false with errno STORE_UNCACHED in a
- * thread that is refused such, or the disk's.  b: who knows what waits to be written to the file; NULL: nobody.
+ * thread that is refused such, or the disk's.  b: knows what waits to be written to the file; NULL: nothing does.
  */
 bool fetch_read(struct store_behind *b, int fd, void *p, size_t n, off_t at, ssize_t *got);
 /* This page was just given another content, or the file another end: what was fetched before is not true any more. */

@@ -61,7 +61,7 @@ no_message(const DB_ENV *env UNUSED, const char *prefix UNUSED, const char *msg 
 {
 }
 
-/* An empty btree under a name that nobody looks for. */
+/* An empty btree under a name that no caller looks for. */
 static int
 make_btree(const char *path)
 {

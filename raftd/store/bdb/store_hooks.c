@@ -1,6 +1,6 @@
 /*
  * The calls that Berkeley DB makes instead of the C library's, and of its own checksum.  It has them once for the process,
- * without a context, so the files that somebody watches are found by their descriptors.
+ * without a context, so the files that are watched are found by their descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static struct {
 	struct watched_file files[FILES_MAX];
 } hooks = { .lock = PTHREAD_RWLOCK_INITIALIZER };
 
-/* -- who watches what -- */
+/* -- watched files -- */
 
 bool
 store_hooks_watch(struct store_behind *b, const char *dir, const char *file)
@@ -109,7 +109,7 @@ is_temporary(const char *path)
 	return strncmp(name, "BDB", 3) == 0 && strlen(name) == 8 && strspn(name + 3, "0123456789abcdefghijklmnopqrstuvwxyz") == 5;
 }
 
-/* Lock held.  Who watches the file of this path? */
+/* Lock held.  The watcher of the file of this path. */
 static struct store_behind *
 watcher_of(const char *path, uint32_t *log)
 {
@@ -140,7 +140,7 @@ remember(struct watched_file w)
 	return false;
 }
 
-/* b is NULL when nobody watches it. */
+/* b is NULL when it is not watched. */
 static struct watched_file
 watched_find(int fd)
 {
@@ -187,8 +187,8 @@ predecessor_durable(const char *path)
 }
 
 /*
- * A file that was just made is durable with its name, at once or by who writes behind, and not before what precedes it.  A
- * temporary one has no name in a moment, and whoever needs room in the cache would wait for the disk, the loop too.
+ * A file that was just made is durable with its name, at once or by store_behind.c, and not before what precedes it.  A
+ * temporary one has no name in a moment, and a thread that needs room in the cache would wait for the disk, the loop too.
  */
 static int
 name_durable(struct store_behind *b, uint32_t log, const char *path)
@@ -237,8 +237,8 @@ open_empty(void)
 
 /*
  * There is no room for a file that Berkeley DB wants to make, and it would take that for the end.  So it gets a descriptor that
- * stands in: what it writes waits in memory, and who writes behind makes the file as soon as there is room.  -1 with
- * errno, which is `why` where nobody does.  again: it is known to be missing.
+ * stands in: what it writes waits in memory, and store_behind.c makes the file as soon as there is room.  -1 with
+ * errno, which is `why` where it is not watched.  again: it is known to be missing.
  */
 static int
 stand_in(const char *path, int why, bool again)
@@ -346,7 +346,7 @@ store_open(const char *path, int flags, ...)
 		return stand_in(path, errno, false);
 	if (fd == -1 && errno == ENOENT && !(flags & O_CREAT) && (fd = open_missing(path)) != -1) {
 		if (access(path, F_OK) == -1)
-			return fd;		/* whoever makes the file from now on replaces this one */
+			return fd;		/* a file that is made from now on replaces this one */
 		(void)store_close(fd);
 		fd = open(path, flags | O_CLOEXEC);
 	}
