@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every place that doc/architecture.md, and a folder's README.md, names exists: files, and functions in them.
+"""Every place that doc/architecture.md, doc/glossary.md or a folder's README.md names exists: files, and functions in them.
 
 A place is written `file.c: function()`, a file alone `file.c`, a function alone `function()`; the file's folder may be
 left out where its name is enough.  doc/decisions.md has a line for each decision of doc/decisions/, and no other one.
@@ -30,6 +30,7 @@ def sources():
 def documents():
     """The documents that lead through the code."""
     yield "doc/architecture.md"
+    yield "doc/glossary.md"
     for folder in FOLDERS[:-1]:
         for where, _, names in os.walk(os.path.join(TOP, folder)):
             if "README.md" in names:
