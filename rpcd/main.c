@@ -260,7 +260,7 @@ start_acl(struct rpcd *p)
 	return p->acl != NULL;
 }
 
-/* Carried out here, for whoever may. */
+/* Carried out here, for tokens that have the right. */
 static void
 guard(struct rpcd *p, struct acl_guard *g, enum op_kind kind, struct route_provider inner)
 {
@@ -385,7 +385,7 @@ lan_members(void *ctx)
 	return members_count(p->members, POOL_LAN);
 }
 
-/* Nobody would see that states are old: a start anew, after which checks run, is better. */
+/* It would not show that states are old: a start anew, after which checks run, is better. */
 static void
 checks_lost(void *ctx)
 {
@@ -645,7 +645,7 @@ start_http(struct rpcd *p)
 }
 
 static enum tv_err
-start(struct daemon_spec *d, struct ev_loop *loop)
+start_rpcd(struct daemon_spec *d, struct ev_loop *loop)
 {
 	struct rpcd *p = d->ctx;
 
@@ -697,9 +697,9 @@ wind_down(struct daemon_spec *d)
 	return true;
 }
 
-/* From the outside to the inside: nobody is asked any more when the asked ones go. */
+/* From the outside to the inside: a module is freed after all that ask it. */
 static void
-stop(struct daemon_spec *d)
+stop_rpcd(struct daemon_spec *d)
 {
 	struct rpcd *p = d->ctx;
 
@@ -794,10 +794,10 @@ main(int argc, char **argv)
 		.open = opening_open,
 		.listens = listens,
 		.policy = allow,
-		.run = start,
+		.run = start_rpcd,
 		.reload = reload,
 		.wind_down = wind_down,
-		.stop = stop,
+		.stop = stop_rpcd,
 		.without_data = "Checks and services of this node are no longer saved: a restart would lose them. If "
 		    "the folder was moved, move it back; if it is lost, restart rpcd to create it again",
 		.ctx = &p,

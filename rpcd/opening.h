@@ -9,7 +9,7 @@
 
 /* daemon_spec.open; d->ctx is a struct rpcd, whose configuration is read.  On an error errbuf has a sentence. */
 enum tv_err opening_open(struct daemon_spec *d, char *errbuf, size_t cap);
-/* What of it nobody has taken over is closed; keys are wiped. */
+/* What of it has no other owner by now is closed; keys are wiped. */
 void opening_close(struct rpcd *p);
 
 #endif

@@ -40,7 +40,7 @@ hash_of(const uint8_t key[GRANT_KEY_BYTES])
 }
 
 static struct grant *
-find(const struct grants *g, const uint8_t key[GRANT_KEY_BYTES])
+find_grant(const struct grants *g, const uint8_t key[GRANT_KEY_BYTES])
 {
 	struct grant *e;
 
@@ -71,7 +71,7 @@ link_newest(struct list *l, struct grant *e)
 }
 
 static void
-drop(struct grants *g, struct grant *e)
+drop_grant(struct grants *g, struct grant *e)
 {
 	map_remove(&g->entries, &e->node);
 	unlink_entry(list_of(g, e), e);
@@ -100,7 +100,7 @@ grants_clear(struct grants *g)
 	struct grant *e;
 
 	MAP_FOREACH(e, &g->entries, node, tmp)
-		drop(g, e);
+		drop_grant(g, e);
 }
 
 void
@@ -117,7 +117,7 @@ enum grant_got
 grants_get(struct grants *g, const uint8_t key[GRANT_KEY_BYTES], struct mono now, int64_t wall, struct mono ttl,
     struct acl_rights **out)
 {
-	struct grant *e = find(g, key);
+	struct grant *e = find_grant(g, key);
 	struct mono life;
 
 	*out = NULL;
@@ -125,12 +125,12 @@ grants_get(struct grants *g, const uint8_t key[GRANT_KEY_BYTES], struct mono now
 		return GRANT_NONE;
 	life = e->rights == NULL ? g->conf.unknown_ttl : ttl;
 	if (e->rights != NULL && e->rights->expires != 0 && wall >= e->rights->expires) {
-		drop(g, e);
+		drop_grant(g, e);
 		return GRANT_NONE;
 	}
 	bool fresh = mono_before(now, mono_add(e->at, life));
 	if (e->rights == NULL && !fresh) {
-		drop(g, e);		/* it may be one's by now */
+		drop_grant(g, e);		/* it may be one's by now */
 		return GRANT_NONE;
 	}
 	unlink_entry(list_of(g, e), e);
@@ -143,23 +143,23 @@ static void
 make_room(struct grants *g)
 {
 	while (g->kept.count > g->conf.kept_max || g->bytes > g->conf.bytes_max)
-		drop(g, TAILQ_FIRST(&g->kept.entries));
+		drop_grant(g, TAILQ_FIRST(&g->kept.entries));
 	while (g->unknown.count > g->conf.unknown_max)
-		drop(g, TAILQ_FIRST(&g->unknown.entries));
+		drop_grant(g, TAILQ_FIRST(&g->unknown.entries));
 }
 
 void
 grants_put(struct grants *g, const uint8_t key[GRANT_KEY_BYTES], struct mono now, struct acl_rights *rights)
 {
 	size_t bytes = rights == NULL ? 0 : sizeof(struct grant) + sizeof(*rights) + acl_set_bytes(rights->set);
-	struct grant *e = find(g, key);
+	struct grant *e = find_grant(g, key);
 
 	if (e != NULL && e->rights == rights) {
 		e->at = now;
 		return;
 	}
 	if (e != NULL)
-		drop(g, e);
+		drop_grant(g, e);
 	if (bytes > g->conf.bytes_max / LARGEST || (e = calloc(1, sizeof(*e))) == NULL)
 		return;
 	memcpy(e->key, key, GRANT_KEY_BYTES);

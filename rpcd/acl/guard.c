@@ -47,7 +47,7 @@ is_allowed(const struct op_request *q, const struct acl_rights *rights)
 }
 
 static void
-end(struct guarded *g, const struct op_reply *reply)
+end_request(struct guarded *g, const struct op_reply *reply)
 {
 	route_done *done = g->done;
 	void *ctx = g->ctx;
@@ -57,9 +57,9 @@ end(struct guarded *g, const struct op_reply *reply)
 }
 
 static void
-fail(struct guarded *g, enum tv_err err, const char *text)
+fail_request(struct guarded *g, enum tv_err err, const char *text)
 {
-	end(g, &(struct op_reply){ .err = err, .text = span_str(text), .index = 1 });
+	end_request(g, &(struct op_reply){ .err = err, .text = span_str(text), .index = 1 });
 }
 
 static void
@@ -68,11 +68,11 @@ inner_done(void *ctx, const struct op_reply *reply)
 	struct guarded *g = ctx;
 
 	g->started = NULL;
-	end(g, reply);
+	end_request(g, reply);
 }
 
 static enum tv_err
-go(struct guarded *g)
+start_inner(struct guarded *g)
 {
 	const struct route_provider *p = &g->guard->inner;
 	enum tv_err err = TV_OK;
@@ -94,7 +94,7 @@ static void
 tell_verdict(struct guarded *g)
 {
 	g->guard->denied++;
-	fail(g, TV_EPERM, g->verdict == ACL_NOT_FOUND ? "ACL not found" : "Permission denied");
+	fail_request(g, TV_EPERM, g->verdict == ACL_NOT_FOUND ? "ACL not found" : "Permission denied");
 }
 
 static void
@@ -117,16 +117,16 @@ on_rights(void *ctx, const struct acl_answer *a)
 		tell_verdict(g);
 		return;
 	}
-	err = go(g);
+	err = start_inner(g);
 	if (err == TV_EUNREACH)
 		err = TV_ECLOSED;
 	if (err != TV_OK)
-		fail(g, err, err == TV_ECLOSED && g->guard->inner.away != NULL ? g->guard->inner.away :
+		fail_request(g, err, err == TV_ECLOSED && g->guard->inner.away != NULL ? g->guard->inner.away :
 		    tv_strerror(err));
 }
 
 static struct span
-keep(uint8_t **at, struct span s)
+copy_span(uint8_t **at, struct span s)
 {
 	struct span kept = span_of(*at, s.len);
 
@@ -146,9 +146,9 @@ guarded_new(struct acl_guard *guard, const struct op_request *q, struct mono tim
 		return NULL;
 	*g = (struct guarded){ .guard = guard, .done = done, .ctx = ctx, .timeout = timeout, .q = *q };
 	at = g->bytes;
-	g->q.dc = keep(&at, q->dc);
-	g->q.token = keep(&at, q->token);
-	g->q.args = keep(&at, q->args);
+	g->q.dc = copy_span(&at, q->dc);
+	g->q.token = copy_span(&at, q->token);
+	g->q.args = copy_span(&at, q->args);
 	ev_timer_init(&g->soon, on_soon, 0., 0.);
 	g->soon.data = g;
 	return g;
@@ -177,7 +177,7 @@ guard_start(void *ctx, const struct op_request *q, struct mono timeout, route_do
 			ev_timer_start(guard->loop, &g->soon);
 			return g;
 		}
-		if ((*err = go(g)) == TV_OK)
+		if ((*err = start_inner(g)) == TV_OK)
 			return g;
 	}
 	guarded_free(g);

@@ -143,7 +143,7 @@ by_policy(struct acl_resolver *r, struct acl_rights *old)
 }
 
 static enum grant_got
-look(struct acl_resolver *r, const uint8_t key[GRANT_KEY_BYTES], struct acl_rights **rights)
+look_in_grants(struct acl_resolver *r, const uint8_t key[GRANT_KEY_BYTES], struct acl_rights **rights)
 {
 	struct mono ttl = r->conf.server ? MONO_ZERO : r->conf.conf->acl_token_ttl;
 
@@ -163,9 +163,9 @@ fetch_free(struct fetch *f)
 	free(f);
 }
 
-/* All who wait; none of them may free the resolver, but they may ask and cancel. */
+/* All waiters; none of them may free the resolver, but they may ask and cancel. */
 static void
-tell(struct fetch *f, const struct acl_answer *a)
+answer_waiters(struct fetch *f, const struct acl_answer *a)
 {
 	struct acl_rights *kept = a->rights == NULL ? NULL : acl_rights_keep(a->rights);
 	struct acl_wait *w;
@@ -182,15 +182,15 @@ tell(struct fetch *f, const struct acl_answer *a)
 }
 
 static void
-finish(struct fetch *f, const struct acl_answer *a)
+finish_fetch(struct fetch *f, const struct acl_answer *a)
 {
 	if (f->call != NULL)
 		route_cancel(f->call);
 	f->call = NULL;
 	ev_timer_stop(f->r->conf.loop, &f->patience);
-	/* Asking anew for the same token makes another question. */
+	/* A later lookup of the same token starts a new fetch. */
 	join_end(&f->r->fetches, &f->flight);
-	tell(f, a);
+	answer_waiters(f, a);
 	fetch_free(f);
 }
 
@@ -240,7 +240,7 @@ take_rights(struct fetch *f, struct span value)
 
 	turn_on(r);
 	acl_rights_digest(value, digest);
-	(void)look(r, f->key, &old);
+	(void)look_in_grants(r, f->key, &old);
 	if (old != NULL && memcmp(old->digest, digest, sizeof(digest)) == 0)
 		rights = acl_rights_keep(old);
 	else
@@ -248,12 +248,12 @@ take_rights(struct fetch *f, struct span value)
 	if (err != TV_OK) {
 		log_warn("acl", "what a token may do cannot be told: %s", tv_strerror(err));
 		a = granted(r->nothing);
-		finish(f, &a);
+		finish_fetch(f, &a);
 		return;
 	}
 	grants_put(r->grants, f->key, clock_mono(), rights);
 	a = granted(rights);
-	finish(f, &a);
+	finish_fetch(f, &a);
 	acl_rights_free(rights);
 }
 
@@ -293,10 +293,10 @@ on_reply(void *ctx, const struct op_reply *reply)
 	} else {
 		r->stats.failed++;
 		went_down(r, err);
-		(void)look(r, f->key, &old);
+		(void)look_in_grants(r, f->key, &old);
 		a = by_policy(r, old);
 	}
-	finish(f, &a);
+	finish_fetch(f, &a);
 }
 
 static bool
@@ -315,7 +315,7 @@ send_question(struct fetch *f, enum op_mode mode)
 	return f->call != NULL;
 }
 
-/* It takes long: who waits is not to. */
+/* The fetch takes long: its waiters get an answer now, and the fetch goes on. */
 static void
 on_patience(struct ev_loop *loop, ev_timer *t, int events)
 {
@@ -331,10 +331,10 @@ on_patience(struct ev_loop *loop, ev_timer *t, int events)
 		a.unjudged = true;
 	} else {
 		went_down(r, TV_ETIMEOUT);
-		(void)look(r, f->key, &old);
+		(void)look_in_grants(r, f->key, &old);
 		a = by_policy(r, old);
 	}
-	tell(f, &a);
+	answer_waiters(f, &a);
 }
 
 /*
@@ -388,7 +388,7 @@ wait_for(struct fetch *f, bool known, acl_done *done, void *ctx, struct acl_wait
 
 /* -- for others ------------------------------------------------------------------- */
 
-/* Whether it holds is asked again, as whoever shows no token. */
+/* Asks the servers again whether access control holds, without a token. */
 static void
 probe(struct acl_resolver *r)
 {
@@ -405,7 +405,7 @@ acl_is_off(struct acl_resolver *r)
 		return false;
 	if (mono_before(clock_mono(), r->off_until))
 		return true;
-	probe(r);			/* what was so long ago opens nothing: whoever asks waits for the answer */
+	probe(r);			/* an old "off" permits nothing: the caller waits for the answer */
 	return false;
 }
 
@@ -455,7 +455,7 @@ answer_now(struct acl_resolver *r, struct span token, uint8_t key[GRANT_KEY_BYTE
 		return true;
 	}
 	key_of(r, token, key);
-	*got = look(r, key, rights);
+	*got = look_in_grants(r, key, rights);
 	if (*got != GRANT_FRESH)
 		return false;
 	*now = *rights != NULL ? granted(*rights) : not_found(r);
@@ -500,7 +500,7 @@ acl_ask(struct acl_resolver *r, struct span token, struct acl_answer *now, acl_d
 		*now = granted(rights);
 		return ACL_NOW;
 	}
-	if (r->down) {			/* nobody waits for what did not come the last time */
+	if (r->down) {			/* no caller waits for what did not come the last time */
 		*now = by_policy(r, rights);
 		return ACL_NOW;
 	}
@@ -533,7 +533,7 @@ resolver_accessor(struct acl_resolver *r, struct span token)
 	if (token.len > OP_NAME_BYTES_MAX)
 		return span_of("", 0);
 	key_of(r, token, key);
-	(void)look(r, key, &rights);
+	(void)look_in_grants(r, key, &rights);
 	return span_str(rights == NULL ? "" : rights->accessor);
 }
 

@@ -74,7 +74,7 @@ struct acl_resolver_conf {
 
 /* NULL: no memory.  Asks the servers at once whether access control holds. */
 struct acl_resolver *acl_resolver_new(const struct acl_resolver_conf *conf);
-/* Before the router goes.  Whoever waits is told nothing, and may still cancel. */
+/* Before the router goes.  Callers that wait are told nothing, and may still cancel. */
 void acl_resolver_free(struct acl_resolver *r);
 
 /* Is it known that access control does not hold?  Asks again when it is time, and is not sure meanwhile. */
@@ -87,10 +87,10 @@ enum acl_got {
 	ACL_LATER,			/* done comes, unless *wait is cancelled before */
 	ACL_BUSY,			/* too many are under way, and nothing is known of this token */
 };
-/* What this token may do; "": whoever shows none.  Equal tokens share one question. */
+/* What this token may do; "": a request without one.  Equal tokens share one question. */
 enum acl_got acl_ask(struct acl_resolver *r, struct span token, struct acl_answer *now, acl_done *done, void *ctx,
     struct acl_wait **wait);
-/* The same without asking anybody.  False: it is not known now. */
+/* The same without asking a server.  False: it is not known now. */
 bool acl_known(struct acl_resolver *r, struct span token, struct acl_answer *now);
 void acl_cancel(struct acl_wait *w);
 
@@ -101,7 +101,7 @@ bool acl_is_master(const struct acl_resolver *r, struct span token);
 
 /*
  * For the audit trail: the AccessorID of this token, as last resolved here, or "" where that is not known.  A loan
- * until the next call of the resolver.  Asks nobody.
+ * until the next call of the resolver.  Asks no server.
  */
 struct span resolver_accessor(struct acl_resolver *r, struct span token);
 

@@ -30,7 +30,7 @@ field_of(struct kept_tokens *k, enum rpcd_token kind)
 }
 
 static bool
-put(struct agent_tokens *t, enum rpcd_token kind, struct span token, bool kept)
+put_token(struct agent_tokens *t, enum rpcd_token kind, struct span token, bool kept)
 {
 	struct buf fresh = BUF_INIT(TOKEN_BYTES_MAX);
 
@@ -59,7 +59,7 @@ take_file(struct agent_tokens *t, struct span text, char *why, size_t cap)
 	for (int kind = 0; kind < RPCD_TOKENS && err == TV_OK; kind++) {
 		struct span token = *field_of(&k, (enum rpcd_token)kind);
 
-		if (token.len > 0 && !put(t, (enum rpcd_token)kind, token, true)) {
+		if (token.len > 0 && !put_token(t, (enum rpcd_token)kind, token, true)) {
 			snprintf(why, cap, "a token is too long");
 			err = TV_ELIMIT;
 		}
@@ -187,7 +187,7 @@ agent_token_set(struct agent_tokens *t, enum rpcd_token kind, struct span token)
 
 	if (token.len > TOKEN_BYTES_MAX)
 		return TV_EINVAL;
-	if (!put(t, kind, token, false))
+	if (!put_token(t, kind, token, false))
 		return TV_ENOMEM;
 	if (t->path != NULL && t->conf->acl_persist)
 		err = write_file(t);

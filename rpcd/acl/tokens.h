@@ -30,11 +30,11 @@ struct span agent_token(const struct agent_tokens *t, enum rpcd_token kind);
 struct span agent_token_own(const struct agent_tokens *t);
 /* "acl.tokens.agent", or "acl.tokens.default" where that one is used; NULL: neither is set. */
 const char *agent_token_own_key(const struct agent_tokens *t);
-/* Of whoever shows none.  t may be NULL. */
+/* Of requests that show none.  t may be NULL. */
 struct span agent_token_default(const struct agent_tokens *t);
 /* Of what services.d defines without one; "": that of this node's own work.  t may be NULL. */
 struct span agent_token_config_file(const struct agent_tokens *t);
-/* Where one of these comes from, for who asks servers on this node's own account. */
+/* Where one of these comes from, for modules that ask servers on this node's own account. */
 struct token_source {
 	struct span (*get)(const struct agent_tokens *t);	/* NULL: none */
 	const struct agent_tokens *tokens;

@@ -1,6 +1,6 @@
 /*
- * One line of the audit trail: what was asked, by whom, and what came of it, as a JSON object.  Pure.  The line is
- * ASCII alone, whatever peers wrote: it can forge no other line, nor do anything to a terminal.
+ * One line of the audit trail: what was requested, by which client, and the outcome, as a JSON object.  Pure.  The line
+ * is ASCII alone, whatever peers wrote: it can forge no other line, nor do anything to a terminal.
  */
 #ifndef TV_RPCD_AUDIT_AUDIT_LINE_H
 #define TV_RPCD_AUDIT_AUDIT_LINE_H
@@ -12,7 +12,7 @@
 
 enum audit_outcome {
 	AUDIT_OK,
-	AUDIT_DENIED,		/* whoever asked may not */
+	AUDIT_DENIED,		/* the token has no right to it */
 	AUDIT_FAILED,		/* nothing was changed, as far as we know */
 	AUDIT_UNKNOWN,		/* the client went before there was an answer: it may have been carried out */
 };
@@ -39,8 +39,8 @@ struct audit_record {
 };
 
 /*
- * Appends the line but for its end, which says who asked and may be known later: the AccessorID of the token, or a
- * word.  Together, without a newline, they are at most AUDIT_LINE_MAX bytes.
+ * Appends the line but for its end, which names the client's token and may be known later: the AccessorID of the token,
+ * or a word.  Together, without a newline, they are at most AUDIT_LINE_MAX bytes.
  */
 void audit_line(const struct audit_record *rec, struct buf *out);
 void audit_line_end(struct span accessor, struct buf *out);

@@ -223,7 +223,7 @@ take_batch(struct trail *t)
 	ev_async_send(t->loop, &t->wake);
 }
 
-/* Locked: until somebody says that there is something to do, or for this time. */
+/* Locked: until the loop signals that there is something to do, or for this time. */
 static void
 wait_for(struct trail *t, struct mono time)
 {

@@ -4,9 +4,9 @@
  * there is room again a line of the trail says how many are missing, and the log too.
  *
  * The file is appended to and never made shorter.  It is opened again when another file stands at its path, or none,
- * and with trail_set(): whoever rotates it renames it.  Its lines are whole: a line that the disk took only half of is
- * written again when there is space.  Until then the queue fills.  Nothing waits for the disk to have what was written.
- * Lines of ten milliseconds are one write: no more than those are lost when rpcd is killed.
+ * and with trail_set(): a tool that rotates it renames it.  Its lines are whole: a line that the disk took only half of
+ * is written again when there is space.  Until then the queue fills.  Nothing waits for the disk to have what was
+ * written.  Lines of ten milliseconds are one write: no more than those are lost when rpcd is killed.
  */
 #ifndef TV_RPCD_AUDIT_TRAIL_H
 #define TV_RPCD_AUDIT_TRAIL_H
@@ -33,7 +33,7 @@ enum tv_err trail_set(struct trail *t, enum trail_to to, const char *path);
 /* The same, as the configuration says.  What fails is logged. */
 enum tv_err trail_configure(struct trail *t, const struct rpcd_conf *conf, const struct cluster_conf *cluster);
 bool trail_is_on(const struct trail *t);	/* NULL: false */
-/* A line of audit_line().  denied: who was, a keyed hash of source and accessor: see denials.h; 0: nobody was. */
+/* A line of audit_line().  denied: the party, a keyed hash of source and accessor, see denials.h; 0: it was not. */
 void trail_add(struct trail *t, struct span line, uint64_t denied);
 
 struct trail_stats {		/* lines since the start */

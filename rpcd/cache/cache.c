@@ -77,7 +77,7 @@ key_read(struct span key)
 
 /* -- fetches ----------------------------------------------------------------- */
 
-static void run(struct cache *c);
+static void run_queues(struct cache *c);
 
 static void
 fetched(void *ctx, const struct op_reply *reply)
@@ -87,7 +87,7 @@ fetched(void *ctx, const struct op_reply *reply)
 
 	cache_table_fetched(c->table, clock_mono(), f->entry, reply);
 	free(f);
-	run(c);
+	run_queues(c);
 }
 
 /* The same of a prepared query: what was found, and how many datacenters were tried. */
@@ -194,7 +194,7 @@ checks_set(struct cache *c)
 }
 
 static void
-run(struct cache *c)
+run_queues(struct cache *c)
 {
 	struct cache_answer answer;
 	struct cache_waiter *w;
@@ -227,7 +227,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int events)
 	(void)loop;
 	(void)events;
 	cache_table_tick(c->table, clock_mono());
-	run(c);
+	run_queues(c);
 }
 
 /* -- are the servers there? ---------------------------------------------------- */
@@ -243,7 +243,7 @@ checked(void *ctx, const struct op_reply *reply)
 }
 
 /*
- * A blocking query tells nothing while it waits: whoever froze would be found out minutes later.  A question that is
+ * A blocking query tells nothing while it waits: a frozen server would be found out minutes later.  A question that is
  * answered at once shows whether the link lives, and the router gives up one that does not.
  */
 static void

@@ -1,5 +1,5 @@
 /*
- * The agent's cache: answers of the servers kept on this node, each followed by one blocking query that all who ask
+ * The agent's cache: answers of the servers kept on this node, each followed by one blocking query that all callers
  * share.  HTTP asks with ?cached, DNS whenever it is told to.  It goes on answering while no server can be reached, and
  * says how old its answers are.  The table behind it, and its rules, are in cache_table.h.
  */
@@ -50,7 +50,7 @@ struct cache *cache_new(const struct cache_conf *conf);
 void cache_free(struct cache *c);
 /* The limits changed. */
 void cache_limit(struct cache *c, uint64_t bytes_max, struct mono ttl);
-/* Drops all that nobody waits for, as when the cache is turned off. */
+/* Drops all entries without waiters, as when the cache is turned off. */
 void cache_clear(struct cache *c);
 
 /*
@@ -61,7 +61,7 @@ bool cache_takes(enum op_code op, bool *followed);
 /*
  * Packs the arguments of an operation that cache_takes(), so that equal questions have equal bytes: names in lower
  * case, tags and metadata sorted; without what is no part of the question here (near, passing).  args is the record of
- * the operation, which is not changed.  False: no memory.  Who packs them otherwise has entries of his own.
+ * the operation, which is not changed.  False: no memory.  A caller that packs them otherwise has entries of its own.
  */
 bool cache_question_args(enum op_code op, const void *args, struct arena *a, struct buf *out);
 
@@ -77,7 +77,7 @@ void cache_cancel(struct cache_wait *w);
 
 /*
  * Calls fn each time when the answer to this question is another one, or its contact to servers is lost or found; and
- * with NULL when the entry has ended, after which nothing more comes: whoever still wants it asks again.  Only
+ * with NULL when the entry has ended, after which nothing more comes: a caller that still wants it asks again.  Only
  * cache_get() keeps an entry from ending.  NULL: as CACHE_FULL.
  */
 struct cache_follow *cache_follow(struct cache *c, const struct cache_question *q, cache_done *fn, void *ctx);
@@ -88,7 +88,7 @@ bool cache_followed(struct cache_follow *f, struct cache_answer *now);
 /* As cache_get() does, keeps it from ending. */
 void cache_follow_use(struct cache_follow *f);
 /*
- * The answer to this question is not worth its blocking query: drops it, unless somebody waits for it, follows it, or
+ * The answer to this question is not worth its blocking query: drops it, unless a caller waits for it, follows it, or
  * asked for it after `since`.
  */
 void cache_forget(struct cache *c, const struct cache_question *q, struct mono since);

@@ -1,4 +1,4 @@
-/* Who has how much room in the cache, and who loses it.  See cache_table.h. */
+/* Which source has how much room in the cache, and which entry goes first.  See cache_table.h. */
 #include "rpcd/cache/cache_table_int.h"
 
 #define LOOKS_MAX 32			/* at entries that are waited for, on one list */

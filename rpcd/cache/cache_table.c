@@ -1,4 +1,4 @@
-/* Entries of the cache, who waits for them, and what is to be fetched.  See cache_table.h. */
+/* Entries of the cache, their waiters, and what is to be fetched.  See cache_table.h. */
 #include <stdlib.h>
 
 #include "common/base/assert.h"
@@ -15,7 +15,7 @@
 /* -- entries ----------------------------------------------------------------- */
 
 static struct cache_entry *
-find(struct cache_table *t, struct span key, uint64_t hash)
+find_entry(struct cache_table *t, struct span key, uint64_t hash)
 {
 	struct cache_entry *e;
 
@@ -202,7 +202,7 @@ entry_new(struct cache_table *t, struct mono now, const struct cache_ask *q, uin
 
 /* -- waiting ------------------------------------------------------------------ */
 
-/* From those who wait to those who have their answer. */
+/* From the waiters of the entry to those whose answer is ready. */
 static void
 ready(struct cache_table *t, struct cache_waiter *w)
 {
@@ -280,7 +280,7 @@ age_of(const struct cache_entry *e, struct mono now)
 }
 
 static void
-answer(const struct cache_entry *e, struct mono now, struct cache_answer *out)
+answer_of(const struct cache_entry *e, struct mono now, struct cache_answer *out)
 {
 	*out = (struct cache_answer){ .version = e->version,
 	    .reachable = e->place == NULL || e->place->lost_at.ns == 0 };
@@ -307,7 +307,7 @@ static struct cache_entry *
 entry_for(struct cache_table *t, struct mono now, const struct cache_ask *q)
 {
 	uint64_t hash = t->conf.hash(q->key.p, q->key.len);
-	struct cache_entry *e = find(t, q->key, hash);
+	struct cache_entry *e = find_entry(t, q->key, hash);
 
 	if (e == NULL && (e = entry_new(t, now, q, hash)) == NULL)
 		t->stats.refused++;
@@ -330,7 +330,7 @@ cache_table_ask(struct cache_table *t, struct mono now, const struct cache_ask *
 	if (!is_hit(e, q, now))
 		return wait_for(t, now, e, q, w);
 	t->stats.hits++;
-	answer(e, now, out);
+	answer_of(e, now, out);
 	out->hit = true;
 	return CACHE_HIT;
 }
@@ -366,7 +366,7 @@ cache_table_watched(struct cache_table *t, struct mono now, const struct cache_w
 	empty_grave(t);
 	if (w->entry == NULL || !w->entry->valid)
 		return false;
-	answer(w->entry, now, out);
+	answer_of(w->entry, now, out);
 	out->hit = true;
 	return true;
 }
@@ -387,7 +387,7 @@ cache_table_forget(struct cache_table *t, struct span key, struct mono since)
 	struct cache_entry *e;
 
 	empty_grave(t);
-	e = find(t, key, t->conf.hash(key.p, key.len));
+	e = find_entry(t, key, t->conf.hash(key.p, key.len));
 	if (e != NULL && LIST_EMPTY(&e->waiters) && e->ready == 0 && LIST_EMPTY(&e->watches) &&
 	    !mono_before(since, e->used_at))
 		cache_entry_end(t, e);
@@ -395,7 +395,7 @@ cache_table_forget(struct cache_table *t, struct span key, struct mono since)
 
 /* -- outcomes ------------------------------------------------------------------ */
 
-/* Nobody who could know has answered: what is there may still be true. */
+/* No server that could know has answered: what is there may still be true. */
 static bool
 is_unreached(enum tv_err err)
 {
@@ -445,7 +445,7 @@ keep_text(struct cache_entry *e, const struct op_reply *reply)
 	e->err = reply->err;
 }
 
-/* All who wait hear of the error, but for those who may have what is there. */
+/* All waiters get the error, but for those that may have what is there. */
 static void
 fail_waiters(struct cache_table *t, struct cache_entry *e, struct mono now)
 {
@@ -454,7 +454,7 @@ fail_waiters(struct cache_table *t, struct cache_entry *e, struct mono now)
 	for (struct cache_waiter *w = LIST_FIRST(&e->waiters); w != NULL; w = next) {
 		next = LIST_NEXT(w, waiting);
 		if (w->for_index && e->valid && is_unreached(e->err))
-			continue;		/* it may come yet, or his time passes */
+			continue;		/* it may come yet, or its time passes */
 		w->stale = e->valid && is_unreached(e->err) && mono_before(age_of(e, now), w->stale_if_error);
 		ready(t, w);
 	}
@@ -603,7 +603,7 @@ entry_due(struct cache_table *t, struct mono now, struct cache_entry *e)
 			cache_entry_end(t, e);
 			return;
 		}
-		e->used_at = now;	/* somebody waits for it */
+		e->used_at = now;	/* it has a waiter */
 	}
 	if (e->fetch_at.ns != 0 && !mono_before(now, e->fetch_at)) {
 		if (e->place->lost_at.ns != 0 && e->place->probe != NULL && e->place->probe != e) {
@@ -703,7 +703,7 @@ cache_table_next_answer(struct cache_table *t, struct mono now, struct cache_ans
 		*out = (struct cache_answer){ .reply = { .err = e->err, .index = 1 } };
 		out->reply.text = e->text == NULL ? SPAN_NONE : span_str(e->text);
 	} else {
-		answer(e, now, out);
+		answer_of(e, now, out);
 		out->hit = w->stale;
 	}
 	ready_remove(t, w);
@@ -722,7 +722,7 @@ cache_table_next_news(struct cache_table *t, struct mono now, struct cache_answe
 	w->queued = false;
 	*out = (struct cache_answer){ .reply = { .err = TV_ECLOSED } };
 	if (w->entry != NULL)
-		answer(w->entry, now, out);
+		answer_of(w->entry, now, out);
 	return w;
 }
 

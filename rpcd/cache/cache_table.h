@@ -1,20 +1,19 @@
 /*
- * The table of the agent's cache: answers of servers by question, what is to be fetched, and who waits for it.
- * Pure: no I/O, no clock, no globals.  Time is an argument, and what has to be done outside is taken from queues
+ * The table of the agent's cache: answers of servers by question, what is to be fetched, and the requests that wait for
+ * it.  Pure: no I/O, no clock, no globals.  Time is an argument, and what has to be done outside is taken from queues
  * (cache_table_next_...()) after each call; rpcd/cache/cache.c does that with the router and a loop.
  *
- * An entry that is `refreshed` has one blocking query under way for as long as it lives, shared by all who ask, which
- * follows its index.  The others are fetched when somebody wants them newer.  An entry ends after `ttl` without a
+ * An entry that is `refreshed` has one blocking query under way for as long as it lives, shared by all requests, which
+ * follows its index.  The others are fetched when a request wants them newer.  An entry ends after `ttl` without a
  * question, when a server refuses it, or to make room.
  *
- * Room is shared between sources: entries are on the account of the source that asked first, and who has most loses
- * first: what was asked for only once, the oldest first, as long as that is a fifth of it, else what was not asked for
- * longest.  So neither
- * a flood of different questions nor one large answer drives out what others use.  An answer above an eighth of all
- * is passed on to those who wait, and not kept.
+ * Room is shared between sources: entries are on the account of the source that asked first, and the source with most
+ * loses first: what was asked for only once, the oldest first, as long as that is a fifth of it, else what was not
+ * asked for longest.  So neither a flood of different questions nor one large answer drives out what others use.  An
+ * answer above an eighth of all is passed on to its waiters, and not kept.
  *
- * Datacenters whose servers cannot be reached are asked by one fetch at a time (besides those that somebody waits
- * for); when one succeeds the other entries follow soon, not all at once.
+ * Datacenters whose servers cannot be reached are asked by one fetch at a time (besides those that have
+ * waiters); when one succeeds the other entries follow soon, not all at once.
  *
  * Not of common/base/join.h: an entry outlives its fetches, and each waiter ends by an index and a deadline of its own.
  */
@@ -42,7 +41,7 @@ struct cache_ask {
 	struct span key;		/* equal bytes are one question; copied */
 	struct span place;		/* datacenter, "" own; part of what the key says; <= OP_NAME_BYTES_MAX */
 	bool refreshed;			/* always the same for one key */
-	uint64_t source;		/* who asks (common/net/source.h); 0: this node */
+	uint64_t source;		/* of the request (common/net/source.h); 0: this node */
 	uint64_t index;			/* not 0: answer when the entry's index is above, or after `wait` */
 	struct mono wait;
 	/* These count for entries that are not refreshed. */
@@ -64,20 +63,20 @@ struct cache_answer {
 	uint64_t version;		/* of the value: never the same for two of them */
 };
 
-/* Somebody who waits for an answer; a part of his own memory.  All fields are the table's. */
+/* A pending request, embedded in the caller's structure.  All fields are the table's. */
 struct cache_waiter {
 	union {
 		LIST_ENTRY(cache_waiter) waiting;	/* of the entry */
 		TAILQ_ENTRY(cache_waiter) answered;	/* ready */
 	};
-	struct cache_entry *entry;	/* NULL: he does not wait */
+	struct cache_entry *entry;	/* NULL: it does not wait */
 	struct deadline deadline;
 	uint64_t index;
 	struct mono stale_if_error;
 	bool for_index;			/* a newer index, not just any answer */
 	bool ready, stale;		/* on the queue of answers; stale: with what is there in place of the error */
 };
-/* Somebody who hears of each change of an entry; likewise. */
+/* A follower, which hears of each change of an entry; likewise. */
 struct cache_watch {
 	LIST_ENTRY(cache_watch) link;	/* of the entry */
 	STAILQ_ENTRY(cache_watch) news;	/* while `queued` */
@@ -87,11 +86,11 @@ struct cache_watch {
 
 /* NULL: no memory. */
 struct cache_table *cache_table_new(const struct cache_table_conf *conf);
-/* Nobody may wait or watch any more, and no fetch may be under way. */
+/* There may be no waiter, watch or fetch any more. */
 void cache_table_free(struct cache_table *t);
 /* Other limits, from now on; entries that are too many go. */
 void cache_table_limit(struct cache_table *t, uint64_t bytes_max, struct mono ttl);
-/* Drops all entries that nobody waits for. */
+/* Drops all entries without waiters. */
 void cache_table_clear(struct cache_table *t);
 
 enum cache_got {
@@ -101,12 +100,12 @@ enum cache_got {
 };
 enum cache_got cache_table_ask(struct cache_table *t, struct mono now, const struct cache_ask *q,
     struct cache_waiter *w, struct cache_answer *out);
-/* He waits no more; nothing if he does not wait. */
+/* w waits no more; nothing if it does not wait. */
 void cache_table_cancel(struct cache_table *t, struct cache_waiter *w);
 /*
  * From now on w is told when the value of this entry changes, its contact to servers is lost or found, or it ends: by
- * cache_table_next_news().  Makes the entry if it is not there, which needs a fetch.  To watch is not to use: who only
- * watches sees the entry end after its ttl.  False: as CACHE_FULL.
+ * cache_table_next_news().  Makes the entry if it is not there, which needs a fetch.  To watch is not to use: a caller
+ * that only watches sees the entry end after its ttl.  False: as CACHE_FULL.
  */
 bool cache_table_watch(struct cache_table *t, struct mono now, const struct cache_ask *q, struct cache_watch *w);
 void cache_table_unwatch(struct cache_table *t, struct cache_watch *w);
@@ -114,7 +113,7 @@ void cache_table_unwatch(struct cache_table *t, struct cache_watch *w);
 bool cache_table_watched(struct cache_table *t, struct mono now, const struct cache_watch *w, struct cache_answer *out);
 /* Counts as a question for what is watched, so that it goes on. */
 void cache_table_use(struct cache_table *t, struct mono now, struct cache_watch *w);
-/* Drops the entry of this key, unless somebody waits for it, watches it, or asked for it after `since`. */
+/* Drops the entry of this key, unless a caller waits for it, watches it, or asked for it after `since`. */
 void cache_table_forget(struct cache_table *t, struct span key, struct mono since);
 
 /* What to do next; ask for it until there is nothing, after every other call. */
@@ -128,11 +127,11 @@ bool cache_table_next_fetch(struct cache_table *t, struct mono now, struct cache
 /* The caller's own word about the fetch under way, given back by cache_table_next_cancel(); may be NULL. */
 void cache_table_set_fetch(struct cache_entry *e, void *fetch);
 /*
- * An entry ended while this was under way: nobody wants the outcome any more, which must not be told from here on.
+ * An entry ended while this was under way: the outcome is not wanted any more, and must not be told from here on.
  * Told before that, it is dropped, and this does not come.
  */
 bool cache_table_next_cancel(struct cache_table *t, void **fetch);
-/* Somebody has his answer; NULL: nobody. */
+/* The next waiter whose answer is ready, in *out; NULL: none. */
 struct cache_waiter *cache_table_next_answer(struct cache_table *t, struct mono now, struct cache_answer *out);
 /* A watched entry is another one, as *out says; or has ended: then its watch's entry is NULL, and *out is empty. */
 struct cache_watch *cache_table_next_news(struct cache_table *t, struct mono now, struct cache_answer *out);

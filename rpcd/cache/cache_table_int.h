@@ -1,4 +1,4 @@
-/* What the files of the cache's table share; for nobody else. */
+/* What the files of the cache's table share; and no other file may include. */
 #ifndef TV_RPCD_CACHE_CACHE_TABLE_INT_H
 #define TV_RPCD_CACHE_CACHE_TABLE_INT_H
 
@@ -79,14 +79,14 @@ struct cache_table {
 };
 
 /* -- cache_table.c -- */
-/* Out of everything; nobody waits for it.  Its memory goes when nobody reads it any more. */
+/* Out of all lists and the map; it has no waiter.  Its memory is freed once no answer borrows it. */
 void cache_entry_end(struct cache_table *t, struct cache_entry *e);
 
 /* -- cache_room.c -- */
 /* On the account of this source. */
 void cache_account_add(struct cache_table *t, struct cache_entry *e, uint64_t source);
 void cache_account_remove(struct cache_table *t, struct cache_entry *e);
-/* Somebody asked for it. */
+/* A request asked for it. */
 void cache_account_use(struct cache_table *t, struct cache_entry *e);
 /* Its value has this length now. */
 void cache_account_resize(struct cache_table *t, struct cache_entry *e, size_t value_len);

@@ -9,7 +9,7 @@
 /* Arguments are those of a catalog read or of an execution, or empty. */
 static const struct cached_op {
 	enum op_code op;
-	bool followed;			/* by a blocking query; else fetched when it is too old for who asks */
+	bool followed;			/* by a blocking query; else fetched when it is too old for the request */
 } cached_ops[] = {
 	{ OP_HEALTH_SERVICE, true },
 	{ OP_CATALOG_SERVICE, true },
@@ -79,7 +79,7 @@ plain_read(const struct catalog_read *given, struct arena *a, struct catalog_rea
 	return true;
 }
 
-/* Who asks is no part of it, but for this node, which "_agent" stands for in the query itself. */
+/* The asking node is no part of it, but for this node, which "_agent" stands for in the query itself. */
 static struct prepared_ask
 plain_ask(const struct prepared_ask *given)
 {

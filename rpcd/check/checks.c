@@ -24,7 +24,7 @@ static const struct probe_kind *const kinds[] = { &probe_tcp, &probe_udp, &probe
 	&probe_h2ping, &probe_script, &probe_docker };
 
 static struct task *
-find(const struct checker *k, uint64_t handle)
+find_task(const struct checker *k, uint64_t handle)
 {
 	return MAP_ENTRY(map_find(&k->tasks, handle), struct task, node);
 }
@@ -85,7 +85,7 @@ note_late(struct task *c, struct mono now)
 }
 
 static void
-start(struct task *c)
+start_run(struct task *c)
 {
 	struct checker *k = c->checker;
 
@@ -131,7 +131,7 @@ on_due(struct ev_loop *loop, ev_timer *w, int events)
 			schedule_again(k->schedule, slot, mono_add(now, EARLY));	/* no memory: the next time */
 	}
 	while ((it = fair_next(k->places, now)) != NULL)
-		start(task_of(it));
+		start_run(task_of(it));
 	if (fair_waiting(k->places) > waiting)
 		k->stats.postponed += fair_waiting(k->places) - waiting;
 	plan(k);
@@ -304,7 +304,7 @@ check_free(struct task *c)
 void
 checker_drop(struct checker *k, uint64_t handle)
 {
-	struct task *c = find(k, handle);
+	struct task *c = find_task(k, handle);
 
 	if (c == NULL)
 		return;

@@ -68,7 +68,7 @@ fair_free(struct fair *f)
 /* -- owners -- */
 
 static struct fair_owner *
-find(const struct fair *f, struct span name)
+find_owner(const struct fair *f, struct span name)
 {
 	struct fair_owner *o;
 
@@ -81,7 +81,7 @@ find(const struct fair *f, struct span name)
 static struct fair_owner *
 owner_of(struct fair *f, struct span name)
 {
-	struct fair_owner *o = find(f, name);
+	struct fair_owner *o = find_owner(f, name);
 
 	if (o != NULL || (o = calloc(1, sizeof(*o) + name.len)) == NULL)
 		return o;
@@ -238,7 +238,7 @@ fair_waiting(const struct fair *f)
 bool
 fair_owner_waits(struct fair *f, struct span owner)
 {
-	const struct fair_owner *o = find(f, owner);
+	const struct fair_owner *o = find_owner(f, owner);
 
 	for (int c = 0; c < FAIR_CLASSES && o != NULL; c++)
 		if (!STAILQ_EMPTY(&o->share[c].queue))

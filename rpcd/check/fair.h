@@ -43,7 +43,7 @@ struct fair_item {			/* in the user's struct, zeroed before its first use */
 struct fair *fair_new(const struct fair_conf *conf);
 /* Its items are no longer used. */
 void fair_free(struct fair *f);
-/* From now on; who has a place keeps it.  Limits of 0 count as 1. */
+/* From now on; an item that has a place keeps it.  Limits of 0 count as 1. */
 void fair_limits(struct fair *f, const struct fair_conf *conf);
 /* Begins to wait, at the end of this owner's queue; the name is copied.  TV_ENOMEM: it does not. */
 enum tv_err fair_add(struct fair *f, struct fair_item *it, struct span owner, enum fair_class class, struct mono now);

@@ -74,7 +74,7 @@ script(char **argv, int failed)
 
 /* -- the keeper -- */
 
-static volatile sig_atomic_t cancelled;	/* SIGTERM: nobody wants the result any more */
+static volatile sig_atomic_t cancelled;	/* SIGTERM: the checker does not want the result any more */
 
 static void
 on_signal(int signum)
@@ -100,7 +100,7 @@ kill_children(void)
 	return n > 0;
 }
 
-/* Whoever loses its parent becomes our child, so the last one has gone when we have none. */
+/* A process that loses its parent becomes our child, so the last one has gone when we have none. */
 static void
 kill_all(pid_t group)
 {
@@ -145,7 +145,7 @@ watch(pid_t pid, struct mono deadline)
 }
 
 static struct keeper_report
-keep(char **argv, struct mono timeout)
+keep_script(char **argv, struct mono timeout)
 {
 	int failed[2], error = 0;
 
@@ -196,7 +196,7 @@ keeper_main(char **argv, struct mono timeout, int life, int report, int output)
 	(void)sigaction(SIGTERM, &action, NULL);
 	(void)setsid();
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 && keep_three(life, report, output)) {
-		struct keeper_report r = keep(argv, timeout);
+		struct keeper_report r = keep_script(argv, timeout);
 
 		(void)!write(FD_REPORT, &r, sizeof(r));
 	}

@@ -1,5 +1,5 @@
 /*
- * Who stays with a script: a process of its own for each run, which the script and all that it starts are below, also
+ * The keeper of a script: a process of its own for each run, which the script and all that it starts are below, also
  * what leaves its process group or is left behind.  When the script has ended, at the timeout, and when the checker is
  * gone, it kills what is left of them, and ends when there is nothing.
  */

@@ -4,8 +4,8 @@
  *
  * There are up to three, which have nothing in common but the table of checks.  One dials, and reads what strangers
  * answer: behind walls in which no program can be started and no file written.  One runs scripts, reads their output
- * only, and dials nobody; it is not started where scripts are off.  One speaks with docker, behind walls as the first
- * but for the socket of docker; it is not started where that has no name.
+ * only, and opens no connection; it is not started where scripts are off.  One speaks with docker, behind walls as the
+ * first but for the socket of docker; it is not started where that has no name.
  */
 #include "config.h"
 

@@ -68,7 +68,7 @@ put_output(struct docker *d, struct buf *out)
 }
 
 static void
-finish(struct docker *d, enum health status, struct buf *out, bool firm)
+finish_docker(struct docker *d, enum health status, struct buf *out, bool firm)
 {
 	struct task *c = d->check;
 
@@ -78,10 +78,10 @@ finish(struct docker *d, enum health status, struct buf *out, bool firm)
 }
 
 static void
-fail(struct docker *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+fail_docker(struct docker *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static void
-fail(struct docker *d, const char *fmt, ...)
+fail_docker(struct docker *d, const char *fmt, ...)
 {
 	struct buf out = BUF_INIT(OUTPUT_BYTES_MAX);
 	char text[WHY_BYTES];
@@ -91,7 +91,7 @@ fail(struct docker *d, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	buf_puts(&out, text);
-	finish(d, HEALTH_CRITICAL, &out, false);
+	finish_docker(d, HEALTH_CRITICAL, &out, false);
 }
 
 static void
@@ -104,7 +104,7 @@ timed_out(struct docker *d)
 	duration_print(d->check->timeout.ns, &out);
 	buf_puts(&out, ") running check\n\n");
 	put_output(d, &out);
-	finish(d, HEALTH_CRITICAL, &out, true);
+	finish_docker(d, HEALTH_CRITICAL, &out, true);
 }
 
 static void
@@ -113,7 +113,7 @@ exited(struct docker *d, json_int_t code)
 	struct buf out = BUF_INIT(2 * OUTPUT_BYTES_MAX);
 
 	put_output(d, &out);
-	finish(d, code == 0 ? HEALTH_PASSING : code == 1 ? HEALTH_WARNING : HEALTH_CRITICAL, &out, false);
+	finish_docker(d, code == 0 ? HEALTH_PASSING : code == 1 ? HEALTH_WARNING : HEALTH_CRITICAL, &out, false);
 }
 
 /* -- answers -- */
@@ -127,14 +127,15 @@ refused(struct docker *d)
 	struct span body = buf_span(&d->reply);
 
 	if (d->status == 404 && d->step == CREATE)
-		fail(d, "create exec failed for unknown container \"%s\"", d->container);
+		fail_docker(d, "create exec failed for unknown container \"%s\"", d->container);
 	else if (d->status == 404)
-		fail(d, "%s exec failed for container \"%s\": invalid exec id \"%s\"", step, d->container, d->exec);
+		fail_docker(d, "%s exec failed for container \"%s\": invalid exec id \"%s\"", step, d->container,
+		    d->exec);
 	else if (d->status == 409)
-		fail(d, "%s exec failed since container \"%s\" is paused or stopped", step, d->container);
+		fail_docker(d, "%s exec failed since container \"%s\" is paused or stopped", step, d->container);
 	else
-		fail(d, "%s exec failed for container \"%s\" with status %ld: %.*s", step, d->container, d->status,
-		    (int)(body.len > 256 ? 256 : body.len), (const char *)body.p);
+		fail_docker(d, "%s exec failed for container \"%s\" with status %ld: %.*s", step, d->container,
+		    d->status, (int)(body.len > 256 ? 256 : body.len), (const char *)body.p);
 }
 
 static bool
@@ -145,7 +146,7 @@ is_id(const char *s)
 	return n > 0 && n < EXEC_ID_BYTES_MAX && s[n] == '\0';
 }
 
-static void ask(struct docker *d, enum step step);
+static void send_step(struct docker *d, enum step step);
 
 static void
 take_created(struct docker *d, json_t *reply)
@@ -153,11 +154,11 @@ take_created(struct docker *d, json_t *reply)
 	const char *id = json_string_value(json_object_get(reply, "Id"));
 
 	if (id == NULL || !is_id(id)) {
-		fail(d, "create exec failed for container \"%s\": the answer names no exec", d->container);
+		fail_docker(d, "create exec failed for container \"%s\": the answer names no exec", d->container);
 		return;
 	}
 	snprintf(d->exec, sizeof(d->exec), "%s", id);
-	ask(d, START);
+	send_step(d, START);
 }
 
 static void
@@ -166,10 +167,10 @@ take_inspected(struct docker *d, json_t *reply)
 	json_t *code = json_object_get(reply, "ExitCode");
 
 	if (json_is_true(json_object_get(reply, "Running")))
-		fail(d, "inspect exec failed for container \"%s\": the program has closed its output, and still runs",
-		    d->container);
+		fail_docker(d, "inspect exec failed for container \"%s\": the program has closed its output, and "
+		    "still runs", d->container);
 	else if (!json_is_integer(code))
-		fail(d, "inspect exec failed for container \"%s\": the answer has no ExitCode", d->container);
+		fail_docker(d, "inspect exec failed for container \"%s\": the answer has no ExitCode", d->container);
 	else
 		exited(d, json_integer_value(code));
 }
@@ -185,7 +186,7 @@ answered(struct docker *d)
 		return;
 	}
 	if (d->step == START) {
-		ask(d, INSPECT);
+		send_step(d, INSPECT);
 		return;
 	}
 	reply = d->reply.failed ? NULL : json_first_value(buf_span(&d->reply), why, sizeof(why));
@@ -208,9 +209,10 @@ on_done(struct transfer *t, CURLcode rc)
 	else if (rc == CURLE_OPERATION_TIMEDOUT)
 		timed_out(d);
 	else if (rc == CURLE_WRITE_ERROR)
-		fail(d, "docker's answer makes no sense, or is longer than 64 %s", d->step == START ? "MiB" : "KiB");
+		fail_docker(d, "docker's answer makes no sense, or is longer than 64 %s",
+		    d->step == START ? "MiB" : "KiB");
 	else
-		fail(d, "docker at %s: %s", d->check->checker->docker_socket,
+		fail_docker(d, "docker at %s: %s", d->check->checker->docker_socket,
 		    d->error[0] != '\0' ? d->error : curl_easy_strerror(rc));
 }
 
@@ -300,7 +302,7 @@ set_all(struct docker *d)
 }
 
 static void
-ask(struct docker *d, enum step step)
+send_step(struct docker *d, enum step step)
 {
 	struct curl_loop *l = d->check->checker->curl;
 
@@ -308,7 +310,7 @@ ask(struct docker *d, enum step step)
 	d->error[0] = '\0';
 	d->transfer.done = on_done;
 	if (!transfer_init(l, &d->transfer, NULL) || !set_all(d) || !transfer_start(l, &d->transfer))
-		fail(d, "out of memory");
+		fail_docker(d, "out of memory");
 }
 
 /* -- a run -- */
@@ -321,13 +323,13 @@ on_begin(struct ev_loop *loop, ev_timer *w, int events)
 	(void)loop;
 	(void)events;
 	if (!span_copy(d->check->def.Target, d->container, sizeof(d->container)))
-		fail(d, "the name of the container is longer than 255 bytes");
+		fail_docker(d, "the name of the container is longer than 255 bytes");
 	else
-		ask(d, CREATE);
+		send_step(d, CREATE);
 }
 
 static void
-start(struct task *c)
+start_docker(struct task *c)
 {
 	struct docker *d = calloc(1, sizeof(*d));
 
@@ -345,7 +347,7 @@ start(struct task *c)
 }
 
 static void
-cancel(struct task *c)
+cancel_docker(struct task *c)
 {
 	struct docker *d = c->run;
 
@@ -354,4 +356,4 @@ cancel(struct task *c)
 }
 
 const struct probe_kind probe_docker = { .name = "docker", .role = ROLE_DOCKER, .timeout = { 30000000000 },
-	.start = start, .cancel = cancel };
+	.start = start_docker, .cancel = cancel_docker };

@@ -69,7 +69,7 @@ h2_free(struct h2 *h)
 }
 
 static void
-finish(struct h2 *h, enum health status, struct buf *output)
+finish_h2(struct h2 *h, enum health status, struct buf *output)
 {
 	struct task *c = h->check;
 
@@ -92,7 +92,7 @@ unreachable(struct h2 *h, const char *what, const char *why)
 		buf_printf(&out, "rpc error: code = Unavailable desc = all SubConns are in TransientFailure, latest "
 		    "connection error: connection error: desc = \"transport: %s%s\"", what, why);
 	}
-	finish(h, HEALTH_CRITICAL, &out);
+	finish_h2(h, HEALTH_CRITICAL, &out);
 }
 
 static void
@@ -104,7 +104,7 @@ no_answer(struct h2 *h, const char *code, const char *why)
 		buf_printf(&out, "HTTP2 ping failed: %s", why);
 	else
 		buf_printf(&out, "rpc error: code = %s desc = %s", code, why);
-	finish(h, HEALTH_CRITICAL, &out);
+	finish_h2(h, HEALTH_CRITICAL, &out);
 }
 
 static void
@@ -138,7 +138,7 @@ judge_code(struct h2 *h, struct buf *out)
 }
 
 static enum health
-judge(struct h2 *h, struct buf *out)
+judge_answer(struct h2 *h, struct buf *out)
 {
 	char name[24];
 	uint64_t status;
@@ -179,8 +179,8 @@ conclude(struct h2 *h)
 	if (h->ping)
 		buf_puts(&out, "HTTP2 ping was successful");
 	else
-		status = judge(h, &out);
-	finish(h, status, &out);
+		status = judge_answer(h, &out);
+	finish_h2(h, status, &out);
 }
 
 /* From within libnghttp2, too: the run ends when that has returned. */
@@ -307,7 +307,7 @@ pair(const char *name, struct span value)
 }
 
 static bool
-ask(struct h2 *h)
+send_request(struct h2 *h)
 {
 	char timeout[24];
 	struct span authority = h->check->def.TLSServerName.len > 0 && h->tls != NULL ? h->check->def.TLSServerName :
@@ -350,7 +350,7 @@ open_session(struct h2 *h)
 	}
 	nghttp2_session_callbacks_del(calls);
 	nghttp2_option_del(option);
-	return ok && nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, 2) == 0 && ask(h);
+	return ok && nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, 2) == 0 && send_request(h);
 }
 
 /* -- bytes -- */
@@ -503,7 +503,7 @@ take_target(struct h2 *h)
 }
 
 static void
-start(struct task *c)
+start_h2(struct task *c)
 {
 	struct checker *k = c->checker;
 	struct h2 *h = calloc(1, sizeof(*h));
@@ -524,7 +524,7 @@ start(struct task *c)
 }
 
 static void
-cancel(struct task *c)
+cancel_h2(struct task *c)
 {
 	struct h2 *h = c->run;
 
@@ -532,6 +532,7 @@ cancel(struct task *c)
 	h2_free(h);
 }
 
-const struct probe_kind probe_grpc = { .name = "grpc", .timeout = { 10000000000 }, .start = start, .cancel = cancel };
-const struct probe_kind probe_h2ping = { .name = "h2ping", .timeout = { 10000000000 }, .start = start,
-	.cancel = cancel };
+const struct probe_kind probe_grpc = { .name = "grpc", .timeout = { 10000000000 },
+	.start = start_h2, .cancel = cancel_h2 };
+const struct probe_kind probe_h2ping = { .name = "h2ping", .timeout = { 10000000000 }, .start = start_h2,
+	.cancel = cancel_h2 };

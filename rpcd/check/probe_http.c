@@ -93,7 +93,7 @@ method(const struct http *h)
 }
 
 static void
-finish(struct http *h, enum health status, struct buf *output)
+finish_http(struct http *h, enum health status, struct buf *output)
 {
 	struct task *c = h->check;
 
@@ -104,7 +104,7 @@ finish(struct http *h, enum health status, struct buf *output)
 
 /* 'Get "http://h:1/": reason' */
 static void
-fail(struct http *h, const char *why)
+fail_http(struct http *h, const char *why)
 {
 	struct buf out = BUF_INIT(OUTPUT_BYTES_MAX);
 	struct span m = method(h);
@@ -114,7 +114,7 @@ fail(struct http *h, const char *why)
 	buf_puts(&out, " \"");
 	buf_putspan(&out, h->check->def.Target);
 	buf_printf(&out, "\": %s", why);
-	finish(h, HEALTH_CRITICAL, &out);
+	finish_http(h, HEALTH_CRITICAL, &out);
 }
 
 static void
@@ -131,7 +131,7 @@ answered(struct http *h, long code, const char *remark)
 		buf_puts(&out, remark);
 	else
 		buf_putspan(&out, tail_span(&h->body));
-	finish(h, code / 100 == 2 ? HEALTH_PASSING : code == 429 ? HEALTH_WARNING : HEALTH_CRITICAL, &out);
+	finish_http(h, code / 100 == 2 ? HEALTH_PASSING : code == 429 ? HEALTH_WARNING : HEALTH_CRITICAL, &out);
 }
 
 /* -- URLs -- */
@@ -269,7 +269,7 @@ follow(struct http *h, long code, const char *to)
 	bool anywhere = h->check->checker->setup.follow_redirects;
 
 	if (url == NULL) {
-		fail(h, "out of memory");
+		fail_http(h, "out of memory");
 		return;
 	}
 	release_easy(h);
@@ -281,7 +281,7 @@ follow(struct http *h, long code, const char *to)
 		char text[sizeof(why)];
 
 		snprintf(text, sizeof(text), "%s", bad);
-		fail(h, text);
+		fail_http(h, text);
 		return;
 	}
 	if (!anywhere && strcasecmp(h->host, h->first_host) != 0) {
@@ -321,12 +321,12 @@ transport_failed(struct http *h, CURLcode rc)
 	} else {
 		snprintf(why, sizeof(why), "%s", h->error[0] != '\0' ? h->error : curl_easy_strerror(rc));
 	}
-	fail(h, why);
+	fail_http(h, why);
 }
 
 /* The handle as it is, for another check: less work than to set all anew. */
 static void
-keep(struct http *h)
+keep_easy(struct http *h)
 {
 	CURL *e = h->transfer.easy;
 
@@ -346,7 +346,7 @@ request_done(struct transfer *t, CURLcode rc)
 
 	(void)curl_easy_getinfo(h->transfer.easy, CURLINFO_RESPONSE_CODE, &code);
 	if (h->flooded) {
-		fail(h, "response headers are longer than 64 KiB");
+		fail_http(h, "response headers are longer than 64 KiB");
 		return;
 	}
 	if (rc != CURLE_OK && !h->enough) {
@@ -355,7 +355,7 @@ request_done(struct transfer *t, CURLcode rc)
 	}
 	(void)curl_easy_getinfo(h->transfer.easy, CURLINFO_REDIRECT_URL, &to);
 	if (h->usual && rc == CURLE_OK && to == NULL)
-		keep(h);
+		keep_easy(h);
 	if (to != NULL && !h->check->def.DisableRedirects &&
 	    (code == 301 || code == 302 || code == 303 || code == 307 || code == 308))
 		follow(h, code, to);
@@ -364,7 +364,7 @@ request_done(struct transfer *t, CURLcode rc)
 }
 
 static bool
-add(struct curl_slist **list, const char *text)
+add_header(struct curl_slist **list, const char *text)
 {
 	struct curl_slist *more = curl_slist_append(*list, text);
 
@@ -399,21 +399,21 @@ make_headers(struct http *h)
 
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 		if (!home || !configured(d, ours[i][0]))
-			ok = ok && add(&h->headers, ours[i][1]);
-	ok = ok && add(&h->headers, "Connection: close") && add(&h->headers, "Expect:");
+			ok = ok && add_header(&h->headers, ours[i][1]);
+	ok = ok && add_header(&h->headers, "Connection: close") && add_header(&h->headers, "Expect:");
 	for (uint32_t i = 0; i < d->Header.n && home && ok; i++) {
 		char *line = span_dup(d->Header.v[i]);
 		size_t len = line == NULL ? 0 : strlen(line);
 
 		if (len > 2 && strcmp(line + len - 2, ": ") == 0)
 			strcpy(line + len - 2, ";");	/* libcurl's form of a header without value */
-		ok = line != NULL && add(&h->headers, line);
+		ok = line != NULL && add_header(&h->headers, line);
 		free(line);
 	}
 	if (d->TLSServerName.len > 0 && h->redirects == 0 && !configured(d, "Host")) {
 		snprintf(text, sizeof(text), h->port == 80 || h->port == 443 ? "Host: %s" : "Host: %s:%u", h->host,
 		    h->port);
-		ok = ok && add(&h->headers, text);
+		ok = ok && add_header(&h->headers, text);
 	}
 	return ok;
 }
@@ -435,7 +435,7 @@ set_headers(struct http *h)
 	return true;
 }
 
-/* The name that libcurl connects to, and its addresses: it asks nobody for them. */
+/* The name that libcurl connects to, and its addresses: libcurl looks up no name. */
 static bool
 set_place(struct http *h)
 {
@@ -453,7 +453,7 @@ set_place(struct http *h)
 		address_text(&h->addresses.v[i], addr);
 		buf_printf(&text, strchr(addr, ':') != NULL ? "%s[%s]" : "%s%s", i > 0 ? "," : "", addr);
 	}
-	bool ok = add(&h->places, buf_cstr(&text)) && !text.failed;
+	bool ok = add_header(&h->places, buf_cstr(&text)) && !text.failed;
 	buf_done(&text);
 	return ok;
 }
@@ -487,7 +487,7 @@ ready(CURL *e)
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 }
 
-/* Whatever the usual ones set here, keep() leaves for the next one to set. */
+/* Whatever the usual ones set here, keep_easy() leaves for the next one to set. */
 static bool
 set_all(struct http *h)
 {
@@ -525,7 +525,7 @@ dial(struct http *h)
 	h->error[0] = '\0';
 	h->transfer.done = request_done;
 	if (!transfer_init(k->curl, &h->transfer, ready) || !set_all(h) || !transfer_start(k->curl, &h->transfer))
-		fail(h, "out of memory");
+		fail_http(h, "out of memory");
 }
 
 static void
@@ -538,7 +538,7 @@ on_found(void *ctx, const struct addresses *found, const char *why)
 	h->lookup = NULL;
 	if (found == NULL) {
 		snprintf(text, sizeof(text), "dial tcp: lookup %s: %s", h->host, why);
-		fail(h, text);
+		fail_http(h, text);
 		return;
 	}
 	h->addresses = *found;
@@ -556,7 +556,7 @@ on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 		return;
 	h->check->checker->stats.timed_out++;
 	snprintf(text, sizeof(text), "dial tcp: lookup %s: i/o timeout", h->host);
-	fail(h, text);
+	fail_http(h, text);
 }
 
 static void
@@ -573,7 +573,7 @@ request(struct http *h)
 	ev_timer_set(&h->timer, left > 0 ? left : 0., 0.);
 	ev_timer_start(k->loop, &h->timer);
 	if ((h->lookup = resolve(k->resolver, h->host, h->check->service, on_found, h)) == NULL)
-		fail(h, "out of memory");
+		fail_http(h, "out of memory");
 }
 
 /* -- a run -- */
@@ -589,13 +589,13 @@ on_begin(struct ev_loop *loop, ev_timer *w, int events)
 	ev_set_cb(w, on_timeout);
 	const char *bad = take_place(h, why, sizeof(why));
 	if (bad != NULL)
-		fail(h, bad);
+		fail_http(h, bad);
 	else
 		request(h);
 }
 
 static void
-start(struct task *c)
+start_http(struct task *c)
 {
 	struct http *h = calloc(1, sizeof(*h));
 
@@ -613,7 +613,7 @@ start(struct task *c)
 }
 
 static void
-cancel(struct task *c)
+cancel_http(struct task *c)
 {
 	struct http *h = c->run;
 
@@ -621,4 +621,5 @@ cancel(struct task *c)
 	http_free(h);
 }
 
-const struct probe_kind probe_http = { .name = "http", .timeout = { 10000000000 }, .start = start, .cancel = cancel };
+const struct probe_kind probe_http = { .name = "http", .timeout = { 10000000000 },
+	.start = start_http, .cancel = cancel_http };

@@ -67,7 +67,7 @@ put_output(struct run *r, struct buf *out)
 }
 
 static void
-finish(struct run *r, const struct keeper_report *report)
+finish_script(struct run *r, const struct keeper_report *report)
 {
 	struct task *c = r->check;
 	struct buf out = BUF_INIT(2 * OUTPUT_BYTES_MAX);
@@ -132,7 +132,7 @@ on_report(struct ev_loop *loop, ev_io *w, int events)
 		report = (struct keeper_report){ KEEPER_KILLED, SIGKILL };
 	while (read_output(r))
 		;
-	finish(r, &report);
+	finish_script(r, &report);
 }
 
 static void
@@ -143,7 +143,7 @@ on_begin(struct ev_loop *loop, ev_timer *w, int events)
 	(void)events;
 	r->started = life() >= 0 && keeper_start(&r->check->def.Args, r->check->timeout, life(), &r->keeper);
 	if (!r->started) {
-		finish(r, &(struct keeper_report){ KEEPER_NOT_STARTED, errno });
+		finish_script(r, &(struct keeper_report){ KEEPER_NOT_STARTED, errno });
 		return;
 	}
 	ev_io_set(&r->on_output, r->keeper.output, EV_READ);
@@ -153,7 +153,7 @@ on_begin(struct ev_loop *loop, ev_timer *w, int events)
 }
 
 static void
-start(struct task *c)
+start_script(struct task *c)
 {
 	struct run *r = calloc(1, sizeof(*r));
 
@@ -174,7 +174,7 @@ start(struct task *c)
 
 /* The keeper kills the script with all that it started. */
 static void
-cancel(struct task *c)
+cancel_script(struct task *c)
 {
 	struct run *r = c->run;
 
@@ -185,4 +185,4 @@ cancel(struct task *c)
 }
 
 const struct probe_kind probe_script = { .name = "script", .role = ROLE_SCRIPTS, .timeout = { 30000000000 },
-	.start = start, .cancel = cancel };
+	.start = start_script, .cancel = cancel_script };

@@ -29,7 +29,7 @@ tcp_free(struct tcp *t)
 }
 
 static void
-finish(struct tcp *t, enum health status, const char *text)
+finish_tcp(struct tcp *t, enum health status, const char *text)
 {
 	struct task *c = t->check;
 
@@ -44,7 +44,7 @@ succeed(struct tcp *t)
 	char text[DIAL_TEXT_BYTES];
 
 	snprintf(text, sizeof(text), "TCP connect %.*s: Success", (int)target->len, (const char *)target->p);
-	finish(t, HEALTH_PASSING, text);
+	finish_tcp(t, HEALTH_PASSING, text);
 }
 
 static void
@@ -54,7 +54,7 @@ shake(struct tcp *t)
 	int rc = tls_handshake(t->tls, why);
 
 	if (rc < 0)
-		finish(t, HEALTH_CRITICAL, why);
+		finish_tcp(t, HEALTH_CRITICAL, why);
 	else if (rc > 0)
 		succeed(t);
 	else
@@ -76,11 +76,11 @@ on_dialled(void *ctx, int fd, const char *why)
 	if (fd >= 0)
 		stream_open(&t->bytes, t->check->checker->loop, fd, on_ready, 0);
 	if (fd < 0)
-		finish(t, HEALTH_CRITICAL, why);
+		finish_tcp(t, HEALTH_CRITICAL, why);
 	else if (!t->check->def.UseTLS)
 		succeed(t);
 	else if ((t->tls = tls_new(fd, &t->check->def, t->dial.to.host, false)) == NULL)
-		finish(t, HEALTH_CRITICAL, "out of memory");
+		finish_tcp(t, HEALTH_CRITICAL, "out of memory");
 	else
 		shake(t);
 }
@@ -96,7 +96,7 @@ on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 		return;
 	t->check->checker->stats.timed_out++;
 	snprintf(text, sizeof(text), "%s: i/o timeout", t->tls != NULL ? "tls: handshake" : dial_at(&t->dial, at));
-	finish(t, HEALTH_CRITICAL, text);
+	finish_tcp(t, HEALTH_CRITICAL, text);
 }
 
 /* What is known at once still ends the run from the loop. */
@@ -114,7 +114,7 @@ on_begin(struct ev_loop *loop, ev_timer *w, int events)
 }
 
 static void
-start(struct task *c)
+start_tcp(struct task *c)
 {
 	struct checker *k = c->checker;
 	struct tcp *t = calloc(1, sizeof(*t));
@@ -132,7 +132,7 @@ start(struct task *c)
 }
 
 static void
-cancel(struct task *c)
+cancel_tcp(struct task *c)
 {
 	struct tcp *t = c->run;
 
@@ -140,4 +140,5 @@ cancel(struct task *c)
 	tcp_free(t);
 }
 
-const struct probe_kind probe_tcp = { .name = "tcp", .timeout = { 10000000000 }, .start = start, .cancel = cancel };
+const struct probe_kind probe_tcp = { .name = "tcp", .timeout = { 10000000000 },
+	.start = start_tcp, .cancel = cancel_tcp };

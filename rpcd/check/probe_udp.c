@@ -37,7 +37,7 @@ udp_free(struct udp *u)
 }
 
 static void
-finish(struct udp *u, enum health status, const char *text)
+finish_udp(struct udp *u, enum health status, const char *text)
 {
 	struct task *c = u->check;
 
@@ -52,18 +52,18 @@ succeed(struct udp *u)
 	char text[DIAL_TEXT_BYTES];
 
 	snprintf(text, sizeof(text), "UDP connect %.*s: Success", (int)target->len, (const char *)target->p);
-	finish(u, HEALTH_PASSING, text);
+	finish_udp(u, HEALTH_PASSING, text);
 }
 
 /* "read udp 10.0.0.1:9: connection refused": without our own port, which is another one each time. */
 static void
-fail(struct udp *u, const char *what, int error)
+fail_udp(struct udp *u, const char *what, int error)
 {
 	char addr[RESOLVE_TEXT_BYTES], reason[64], text[DIAL_TEXT_BYTES];
 
 	snprintf(text, sizeof(text), "%s udp %s: %s", what, address_text(&u->dial.addresses.v[u->dial.next - 1], addr),
 	    reason_of_errno(error, reason, sizeof(reason)));
-	finish(u, HEALTH_CRITICAL, text);
+	finish_udp(u, HEALTH_CRITICAL, text);
 }
 
 static void
@@ -77,7 +77,7 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 	if (recv(u->fd, &byte, sizeof(byte), 0) >= 0)
 		succeed(u);
 	else if (errno != EAGAIN && errno != EINTR)
-		fail(u, "read", errno);
+		fail_udp(u, "read", errno);
 }
 
 static void
@@ -87,9 +87,9 @@ on_dialled(void *ctx, int fd, const char *why)
 
 	u->fd = fd;
 	if (fd < 0) {
-		finish(u, HEALTH_CRITICAL, why);
+		finish_udp(u, HEALTH_CRITICAL, why);
 	} else if (send(fd, "", 0, 0) < 0 && errno != EAGAIN) {
-		fail(u, "write", errno);
+		fail_udp(u, "write", errno);
 	} else {
 		ev_io_set(&u->io, fd, EV_READ);
 		ev_io_start(u->check->checker->loop, &u->io);
@@ -111,7 +111,7 @@ on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 	}
 	u->check->checker->stats.timed_out++;
 	snprintf(text, sizeof(text), "%s: i/o timeout", dial_at(&u->dial, at));
-	finish(u, HEALTH_CRITICAL, text);
+	finish_udp(u, HEALTH_CRITICAL, text);
 }
 
 /* What is known at once still ends the run from the loop. */
@@ -129,7 +129,7 @@ on_begin(struct ev_loop *loop, ev_timer *w, int events)
 }
 
 static void
-start(struct task *c)
+start_udp(struct task *c)
 {
 	struct checker *k = c->checker;
 	struct udp *u = calloc(1, sizeof(*u));
@@ -149,7 +149,7 @@ start(struct task *c)
 }
 
 static void
-cancel(struct task *c)
+cancel_udp(struct task *c)
 {
 	struct udp *u = c->run;
 
@@ -157,4 +157,5 @@ cancel(struct task *c)
 	udp_free(u);
 }
 
-const struct probe_kind probe_udp = { .name = "udp", .timeout = { 10000000000 }, .start = start, .cancel = cancel };
+const struct probe_kind probe_udp = { .name = "udp", .timeout = { 10000000000 },
+	.start = start_udp, .cancel = cancel_udp };

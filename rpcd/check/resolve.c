@@ -146,7 +146,7 @@ explain(struct name_answer *a, int rc, int error, bool slow)
 }
 
 static void
-ask(void *ctx)
+ask_for_name(void *ctx)
 {
 	struct host *h = ctx;
 	struct name_answer *a = &h->answer;
@@ -171,7 +171,7 @@ ask(void *ctx)
 /* -- on the loop -- */
 
 static void
-serve(struct host *h, const struct addresses *found, const char *why)
+serve_lookups(struct host *h, const struct addresses *found, const char *why)
 {
 	for (struct lookup *l; (l = JOIN_ENTRY(join_next(&h->flight), struct lookup, waiter)) != NULL;) {
 		l->done(l->ctx, found, why);
@@ -194,7 +194,7 @@ on_serve(struct ev_loop *loop, ev_timer *w, int events)
 		return;
 	h->overdue = !name_fresh(&h->known, now);
 	h->resolver->stats.old_used += h->overdue ? h->flight.waiting : 0;
-	serve(h, found, why);
+	serve_lookups(h, found, why);
 }
 
 static void pump(struct resolver *r);
@@ -245,7 +245,7 @@ pump(struct resolver *r)
 		h->begun = now;
 		h->worker = take_worker(r);
 		r->stats.questions++;
-		if (h->worker != NULL && jobs_add(h->worker->jobs, ask, on_asked, h) == TV_OK)
+		if (h->worker != NULL && jobs_add(h->worker->jobs, ask_for_name, on_asked, h) == TV_OK)
 			continue;
 		if (h->worker != NULL) {
 			h->worker->next = r->idle;

@@ -4,8 +4,8 @@
 
 enum check_role {
 	ROLE_NETWORK,		/* dials, runs no program */
-	ROLE_SCRIPTS,		/* runs programs, dials nobody */
-	ROLE_DOCKER,		/* speaks with docker at its socket, and with nobody else */
+	ROLE_SCRIPTS,		/* runs programs, opens no connection */
+	ROLE_DOCKER,		/* speaks with docker at its socket, and opens no other connection */
 	CHECK_ROLES
 };
 

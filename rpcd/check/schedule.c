@@ -32,7 +32,7 @@ schedule_free(struct schedule *s)
 }
 
 static void
-put(struct schedule *s, uint32_t place, struct slot *slot)
+put_slot(struct schedule *s, uint32_t place, struct slot *slot)
 {
 	s->heap[place] = slot;
 	slot->place = place;
@@ -42,8 +42,8 @@ static void
 up(struct schedule *s, struct slot *slot, uint32_t place)
 {
 	for (; place > 1 && mono_before(slot->at, s->heap[place / 2]->at); place /= 2)
-		put(s, place, s->heap[place / 2]);
-	put(s, place, slot);
+		put_slot(s, place, s->heap[place / 2]);
+	put_slot(s, place, slot);
 }
 
 static void
@@ -54,9 +54,9 @@ down(struct schedule *s, struct slot *slot, uint32_t place)
 			child++;
 		if (!mono_before(s->heap[child]->at, slot->at))
 			break;
-		put(s, place, s->heap[child]);
+		put_slot(s, place, s->heap[child]);
 	}
-	put(s, place, slot);
+	put_slot(s, place, slot);
 }
 
 static void

@@ -14,7 +14,7 @@ struct tls;
 
 /*
  * On fd, which stays the caller's.  The certificate must name the run's TLSServerName or else the host, an IP address
- * too, by an authority that the system trusts; with TLSSkipVerify anybody.  h2: HTTP/2 is what we ask for (ALPN).
+ * too, by an authority that the system trusts; with TLSSkipVerify any will do.  h2: HTTP/2 is what we ask for (ALPN).
  * NULL: no memory, or the name is longer than 255 bytes.
  */
 struct tls *tls_new(int fd, const struct check_run *run, const char *host, bool h2);

@@ -72,7 +72,7 @@ put_authority(struct span authority, struct buf *out)
 }
 
 static size_t
-find(struct span s, size_t from, const char *any)
+find_any(struct span s, size_t from, const char *any)
 {
 	while (from < s.len && (s.p[from] == 0 || strchr(any, s.p[from]) == NULL))
 		from++;
@@ -85,13 +85,13 @@ url_to_ask(struct span url, struct buf *out)
 	const uint8_t *sep = url.len < 3 ? NULL : memmem(url.p, url.len, "://", 3);
 	size_t host = sep == NULL ? 0 : (size_t)(sep - url.p) + 3, path, query;
 
-	url.len = find(url, 0, "#");
+	url.len = find_any(url, 0, "#");
 	if (sep == NULL || host > url.len) {
-		buf_putspan(out, url);		/* no URL of ours: whoever takes it apart says so */
+		buf_putspan(out, url);		/* no URL of ours: libcurl's parser says so */
 		return true;
 	}
-	path = find(url, host, "/?");
-	query = find(url, path, "?");
+	path = find_any(url, host, "/?");
+	query = find_any(url, path, "?");
 	buf_put(out, url.p, host);
 	put_authority(span_of(url.p + host, path - host), out);
 	if (!put_path(span_of(url.p + path, query - path), out))

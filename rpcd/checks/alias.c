@@ -69,7 +69,7 @@ struct aliases {
 /* -- what the checks say -- */
 
 static void
-begin(struct finding *f)
+begin_finding(struct finding *f)
 {
 	buf_reset(&f->output);
 	buf_puts(&f->output, "No checks found.");
@@ -109,7 +109,7 @@ take_check(struct finding *f, const struct check *c, struct span service)
 
 /* service_there: where no check is of it. */
 static void
-end(struct alias *s, const struct finding *f, bool service_there, bool node_there)
+end_finding(struct alias *s, const struct finding *f, bool service_there, bool node_there)
 {
 	struct span service = buf_span(&s->service), node = buf_span(&s->node);
 	struct buf missing = BUF_INIT(3 * NAME_BYTES_MAX);
@@ -144,19 +144,19 @@ look_at_check(void *ctx, const struct local_record *rec)
 }
 
 static void
-look(struct alias *s)
+look_at_alias(struct alias *s)
 {
 	struct registry *r = s->aliases->conf.registry;
 	struct looking l = { .found = { .output = BUF_INIT(OUTPUT_BYTES_MAX) }, .service = buf_span(&s->service) };
 
 	s->dirty = false;
-	begin(&l.found);
+	begin_finding(&l.found);
 	registry_checks_of(r, l.service, look_at_check, &l);
-	if (!l.found.any && l.service.len == 0) { /* who asks is alive: its serfHealth */
+	if (!l.found.any && l.service.len == 0) { /* this node is alive: its serfHealth */
 		buf_reset(&l.found.output);
 		buf_puts(&l.found.output, "All checks passing.");
 	}
-	end(s, &l.found, l.service.len == 0 || registry_find(r, ENTRY_SERVICE, l.service) != NULL, true);
+	end_finding(s, &l.found, l.service.len == 0 || registry_find(r, ENTRY_SERVICE, l.service) != NULL, true);
 	buf_done(&l.found.output);
 }
 
@@ -172,7 +172,7 @@ on_look(struct ev_loop *loop, ev_timer *w, int events)
 	for (struct alias *s = LIST_FIRST(&a->all); s != NULL; s = next) {
 		next = LIST_NEXT(s, link);
 		if (s->dirty && s->watch == NULL)
-			look(s);
+			look_at_alias(s);
 	}
 }
 
@@ -202,7 +202,7 @@ on_change(void *ctx, struct span service)
 /* -- elsewhere -- */
 
 static void
-tell(struct watch *w)
+tell_aliases(struct watch *w)
 {
 	struct alias *next;
 
@@ -211,7 +211,7 @@ tell(struct watch *w)
 	for (struct alias *s = LIST_FIRST(&w->aliases->all); s != NULL; s = next) {
 		next = LIST_NEXT(s, link);
 		if (s->watch == w)
-			end(s, &s->found, s->service_there, w->node_there);
+			end_finding(s, &s->found, s->service_there, w->node_there);
 	}
 }
 
@@ -223,7 +223,7 @@ take_checks(struct watch *w, struct rd *in, struct arena *a)
 
 	LIST_FOREACH(s, &w->aliases->all, link)
 		if (s->watch == w)
-			begin(&s->found);
+			begin_finding(&s->found);
 	for (uint32_t n = rd_left(in) == 0 || mpr_nil(in) ? 0 : mpr_array(in); n > 0 && err == TV_OK; n--) {
 		struct check c = { 0 };
 
@@ -256,7 +256,7 @@ take_services(struct watch *w, struct rd *in, struct arena *a)
 	return err;
 }
 
-static void ask(struct question *q);
+static void ask_catalog(struct question *q);
 
 static void
 ask_later(struct question *q)
@@ -313,14 +313,14 @@ on_reply(void *ctx, const struct op_reply *reply)
 		q->pause = RETRY_MIN_S;
 	q->index = reply->index > 0 && (first || reply->index >= q->index) ? reply->index : 0;
 	if (q->index > 0)
-		ask(q);
+		ask_catalog(q);
 	else
-		ask_later(q);		/* who says no index is not asked again at once */
-	tell(w);
+		ask_later(q);		/* a server that says no index is not asked again at once */
+	tell_aliases(w);
 }
 
 static void
-ask(struct question *q)
+ask_catalog(struct question *q)
 {
 	struct watch *w = q->watch;
 	struct catalog_read args = { .Name = buf_span(&w->node) };
@@ -345,10 +345,10 @@ on_retry(struct ev_loop *loop, ev_timer *w, int events)
 	(void)loop;
 	(void)events;
 	if (q->call == NULL)
-		ask(q);
+		ask_catalog(q);
 }
 
-/* All of it, at once: somebody is new. */
+/* All of it, at once: there is a new alias. */
 static void
 ask_anew(struct question *q)
 {

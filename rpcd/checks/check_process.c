@@ -25,7 +25,7 @@ struct check_task {
 	LIST_ENTRY(check_task) link;
 	void *ctx;
 	uint32_t place;			/* in the table: the lower half of its handle */
-	uint32_t serial;		/* of who has the place: the upper half */
+	uint32_t serial;		/* of the task that has the place: the upper half */
 	bool sent;			/* to the process that runs */
 };
 

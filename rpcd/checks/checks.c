@@ -106,7 +106,7 @@ on_result(void *task_ctx, struct span status, struct span output)
 /* -- entries come and go -- */
 
 static void
-stop(struct running *t)
+stop_running(struct running *t)
 {
 	if (t->task != NULL)
 		check_process_remove(t->task);
@@ -117,12 +117,12 @@ stop(struct running *t)
 }
 
 static void
-forget(struct running *t)
+forget_running(struct running *t)
 {
 	if (t == NULL)
 		return;
 	ev_timer_stop(t->checks->conf.loop, &t->timer);
-	stop(t);
+	stop_running(t);
 	buf_done(&t->run);
 	free(t);
 }
@@ -174,7 +174,7 @@ why_off(const struct checks *c, const struct local_record *rec, enum check_role 
 }
 
 static void
-run(struct running *t, const struct local_record *rec)
+run_check(struct running *t, const struct local_record *rec)
 {
 	struct checks *c = t->checks;
 	enum check_role role = span_eqs(rec->run.Kind, "script") ? ROLE_SCRIPTS :
@@ -187,7 +187,7 @@ run(struct running *t, const struct local_record *rec)
 		return;
 	t->off = off;
 	t->known = c->restoring;
-	stop(t);			/* it may have been of the other process */
+	stop_running(t);			/* it may have been of the other process */
 	if (span_eqs(rec->run.Kind, "alias"))
 		t->alias = alias_add(c->aliases, rec->run.Node, rec->run.Target, rec->token, t);
 	else if (off != NULL)
@@ -197,14 +197,14 @@ run(struct running *t, const struct local_record *rec)
 }
 
 static void *
-use(void *ctx, struct entry *e, void *user, const struct local_record *rec)
+use_entry(void *ctx, struct entry *e, void *user, const struct local_record *rec)
 {
 	struct checks *c = ctx;
 	struct running *t = user;
 	bool wanted = rec != NULL && rec->kind == ENTRY_CHECK && (rec->ttl > 0 || rec->run.Kind.len > 0);
 
 	if (t != NULL && (!wanted || t->has_ttl != (rec->ttl > 0))) {
-		forget(t);
+		forget_running(t);
 		t = NULL;
 	}
 	if (!wanted)
@@ -220,7 +220,7 @@ use(void *ctx, struct entry *e, void *user, const struct local_record *rec)
 	else if (rec->ttl > 0)
 		renew_ttl(t, rec->ttl);
 	else
-		run(t, rec);
+		run_check(t, rec);
 	return t;
 }
 
@@ -270,7 +270,7 @@ checks_new(const struct checks_conf *conf)
 		return NULL;
 	}
 	c->restoring = true;
-	registry_use(conf->registry, use, c);
+	registry_use(conf->registry, use_entry, c);
 	c->restoring = false;
 	return c;
 }

@@ -1,5 +1,5 @@
 /*
- * The checks of the registry, as its user: those with a TTL turn critical when nobody renews them in time; those that
+ * The checks of the registry, as its user: those with a TTL turn critical when they are not renewed in time; those that
  * this node runs are given to the process "rpcd: check", and their results come back into the registry; aliases follow
  * what they stand for (alias.h).
  */

@@ -60,7 +60,7 @@ is_known(const struct events *e, struct span id)
 }
 
 static void
-add(struct events *e, struct kept *k)
+list_event(struct events *e, struct kept *k)
 {
 	if (e->count == EVENTS_MAX) {
 		free(e->ring[e->first]);
@@ -157,7 +157,7 @@ decide(struct events *e, struct kept *k)
 		e->stats.filtered++;
 	}
 	if (fits)
-		add(e, k);
+		list_event(e, k);
 	else
 		free(k);
 }
@@ -165,7 +165,7 @@ decide(struct events *e, struct kept *k)
 /* -- arrival -- */
 
 static struct kept *
-keep(uint64_t ltime, struct span name, struct span payload, enum event_kind *kind)
+copy_event(uint64_t ltime, struct span name, struct span payload, enum event_kind *kind)
 {
 	struct kept *k = malloc(sizeof(*k) + name.len + payload.len);
 
@@ -193,9 +193,9 @@ is_new_announcement(struct events *e, const char *id)
 	return true;
 }
 
-/* Nobody acts on it: it is news, not authority. */
+/* It is logged and no more: it is news, not authority. */
 static void
-tell(struct events *e, const struct kept *k, bool old)
+note_announcement(struct events *e, const struct kept *k, bool old)
 {
 	char safe[512], id[EVENT_ID_BYTES + 1];
 
@@ -238,14 +238,14 @@ events_told(struct events *e, struct span body)
 		e->stats.bad++;
 		return TV_OK;
 	}
-	if (m.pool != POOL_LAN || (k = keep(m.ltime, m.name, m.payload, &kind)) == NULL)
+	if (m.pool != POOL_LAN || (k = copy_event(m.ltime, m.name, m.payload, &kind)) == NULL)
 		return TV_OK;
 	if (kind == EVENT_USER) {
 		arrive(e, k);
 		return TV_OK;
 	}
 	if (kind == EVENT_INTERNAL)
-		tell(e, k, m.old && e->subscriptions <= 1);
+		note_announcement(e, k, m.old && e->subscriptions <= 1);
 	else
 		e->stats.bad++;
 	free(k);

@@ -97,7 +97,7 @@ read_args(struct fire *f, struct span args, bool *coalesce)
 }
 
 static enum tv_err
-ask(struct fire *f, bool coalesce, struct mono timeout)
+send_fire(struct fire *f, bool coalesce, struct mono timeout)
 {
 	struct buf name = BUF_INIT(FIRE_BYTES_MAX), payload = BUF_INIT(FIRE_BYTES_MAX), body = BUF_INIT(FIRE_BYTES_MAX);
 	enum tv_err err = TV_ENOMEM;
@@ -134,7 +134,7 @@ fire_start(void *members, const struct op_request *q, struct mono timeout, route
 	f->arena = ARENA_INIT(FIRE_BYTES_MAX);
 	*err = read_args(f, q->args, &coalesce);
 	if (*err == TV_OK)
-		*err = ask(f, coalesce, timeout);
+		*err = send_fire(f, coalesce, timeout);
 	if (*err == TV_OK)
 		return f;
 	fire_free(f);

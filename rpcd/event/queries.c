@@ -62,7 +62,7 @@ queries_newest(const struct queries *q)
 }
 
 static struct span
-put(struct kept *k, size_t *used, struct span s)
+copy_span(struct kept *k, size_t *used, struct span s)
 {
 	struct span copy = span_of(k->bytes + *used, s.len);
 
@@ -73,7 +73,7 @@ put(struct kept *k, size_t *used, struct span s)
 }
 
 static void
-add(struct queries *q, const struct heard *h)
+add_query(struct queries *q, const struct heard *h)
 {
 	struct kept *k = malloc(sizeof(*k) + h->name.len + h->payload.len + h->from.len);
 	size_t used = 0;
@@ -85,9 +85,9 @@ add(struct queries *q, const struct heard *h)
 		drop_oldest(q);
 	k->rec = *h;
 	k->rec.number = ++q->newest;
-	k->rec.name = put(k, &used, h->name);
-	k->rec.payload = put(k, &used, h->payload);
-	k->rec.from = put(k, &used, h->from);
+	k->rec.name = copy_span(k, &used, h->name);
+	k->rec.payload = copy_span(k, &used, h->payload);
+	k->rec.from = copy_span(k, &used, h->from);
 	q->ring[(q->first + q->count++) % QUERIES_MAX] = k;
 	waits_wake(&q->waits);
 }
@@ -104,7 +104,7 @@ queries_told(struct queries *q, struct span body)
 	h = (struct heard){ .ltime = m.ltime, .id = (uint32_t)m.id, .name = m.name, .payload = m.payload,
 		.from = m.from, .deadline = mono_add(clock_mono(), MONO_MS(m.timeout_ms)) };
 	if (m.pool == POOL_LAN && h.name.len + h.payload.len + h.from.len <= QUERY_BYTES_MAX)
-		add(q, &h);
+		add_query(q, &h);
 	return TV_OK;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Queries of others (and our own) that somebody on this node may answer: the newest 64, oldest first, until their
+ * Queries of others (and our own) that a client of this node may answer: the newest 64, oldest first, until their
  * time is over.  Each has a number; numbers grow, also over a restart.
  */
 #ifndef TV_RPCD_EVENT_QUERIES_H

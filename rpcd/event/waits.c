@@ -1,4 +1,4 @@
-/* Those who wait for news. */
+/* Requests that wait for news, see waits.h. */
 #include <stddef.h>
 
 #include "rpcd/event/waits.h"
@@ -57,7 +57,7 @@ waits_wake(struct waits *list)
 {
 	struct wait *now = list->first;
 
-	/* Those who wait again meanwhile wait for the next news. */
+	/* A request that waits again meanwhile waits for the next news. */
 	list->first = NULL;
 	if (now != NULL)
 		now->back = &now;

@@ -1,4 +1,4 @@
-/* Those who wait for news, each for a time of its own. */
+/* Requests that wait for news, each for a time of its own. */
 #ifndef TV_RPCD_EVENT_WAITS_H
 #define TV_RPCD_EVENT_WAITS_H
 

@@ -12,12 +12,12 @@
 #define NAMES_TIME MONO_S(15)		/* of a join, to look up what is named */
 #define ADMIN_TASKS_MAX 256
 #define INFO_BYTES_MAX (4u << 20)
-#define INFO_WAIT MONO_S(5)		/* it comes from memory: who takes longer is stopped, and that is shown */
+#define INFO_WAIT MONO_S(5)		/* from memory: a daemon that takes longer is stopped, and that is shown */
 
 struct task {
 	struct admin *a;
 	LIST_ENTRY(task) link;
-	admin_done *done;		/* whom to tell: one of these three */
+	admin_done *done;		/* the caller's: one of these three */
 	admin_value_done *value_done;
 	admin_info_done *info_done;
 	void *ctx;
@@ -26,11 +26,11 @@ struct task {
 	struct info_part {
 		struct task *t;
 		struct daemon_client *daemon;
-	} parts[2];			/* info: who is asked */
+	} parts[2];			/* info: the daemons that are asked */
 	unsigned waiting;		/* info: answers to come */
 	uint32_t sections;
 	struct buf out;			/* info: sections so far */
-	ev_timer soon;			/* info: nobody to ask, but done comes from the loop all the same */
+	ev_timer soon;			/* info: no daemon is there, but done comes from the loop all the same */
 };
 
 struct admin {
@@ -66,7 +66,7 @@ task_free(struct task *t)
 	free(t);
 }
 
-/* Nobody could be asked: done will not be called. */
+/* With an error the daemon was not asked: done will not be called. */
 static enum tv_err
 task_begun(struct task *t, enum tv_err err)
 {
@@ -81,7 +81,7 @@ static void answered(void *ctx, enum tv_err err, struct span body);
 
 /* Frees the body. */
 static enum tv_err
-ask(struct task *t, struct daemon_client *daemon, uint16_t type, struct buf *b, struct mono timeout)
+ask_daemon(struct task *t, struct daemon_client *daemon, uint16_t type, struct buf *b, struct mono timeout)
 {
 	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
 
@@ -98,7 +98,7 @@ leave_gossip(struct task *t)
 	struct buf b = BUF_INIT(64);
 
 	buf_putspan(&b, MSG_EMPTY);
-	return ask(t, t->a->gossip, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout);
+	return ask_daemon(t, t->a->gossip, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout);
 }
 
 enum tv_err
@@ -112,7 +112,7 @@ admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done 
 	t->done = done;
 	t->ctx = ctx;
 	schema_pack(&msg_join_schema, &(struct msg_join){ pool, { &addr, 1, true } }, &b);
-	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_JOIN, &b, mono_add(a->conf.call_timeout, NAMES_TIME)));
+	return task_begun(t, ask_daemon(t, a->gossip, MSG_GOSSIP_JOIN, &b, mono_add(a->conf.call_timeout, NAMES_TIME)));
 }
 
 enum tv_err
@@ -126,7 +126,7 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 	t->done = done;
 	t->ctx = ctx;
 	schema_pack(&msg_force_leave_schema, &(struct msg_force_leave){ node, prune }, &b);
-	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout));
+	return task_begun(t, ask_daemon(t, a->gossip, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout));
 }
 
 enum tv_err
@@ -145,7 +145,7 @@ admin_leave(struct admin *a, bool force, struct span token, admin_done *done, vo
 	t->then_gossip = true;
 	b.secret = true;
 	schema_pack(&msg_raft_leave_schema, &(struct msg_raft_leave){ force, token }, &b);
-	return task_begun(t, ask(t, a->raft, MSG_RAFT_LEAVE, &b, a->conf.leave_timeout));
+	return task_begun(t, ask_daemon(t, a->raft, MSG_RAFT_LEAVE, &b, a->conf.leave_timeout));
 }
 
 enum tv_err
@@ -159,7 +159,7 @@ admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_val
 	t->value_done = done;
 	t->ctx = ctx;
 	schema_pack(&msg_coords_schema, &(struct msg_coords){ pool, { &node, node.len > 0, true } }, &b);
-	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout));
+	return task_begun(t, ask_daemon(t, a->gossip, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout));
 }
 
 enum tv_err
@@ -174,7 +174,7 @@ admin_recover(struct admin *a, bool dry_run, struct span token, admin_value_done
 	t->ctx = ctx;
 	b.secret = true;
 	schema_pack(&msg_raft_recover_schema, &(struct msg_raft_recover){ dry_run, token }, &b);
-	return task_begun(t, ask(t, a->raft, MSG_RAFT_RECOVER, &b, a->conf.leave_timeout));
+	return task_begun(t, ask_daemon(t, a->raft, MSG_RAFT_RECOVER, &b, a->conf.leave_timeout));
 }
 
 /* -- answers -------------------------------------------------------------- */
@@ -341,7 +341,7 @@ admin_free(struct admin *a)
 		free(a);
 		return;
 	}
-	/* Questions under way end when their channels close; nobody is told any more. */
+	/* Questions under way end when their channels close; no caller is told any more. */
 	a->closing = true;
 	for (t = LIST_FIRST(&a->tasks); t != NULL; t = next) {
 		next = LIST_NEXT(t, link);

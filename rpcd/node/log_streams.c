@@ -71,7 +71,7 @@ put_text(struct buf *b, const char *daemon, const struct log_line *line)
 
 /* Whole lines only. */
 static bool
-put(struct log_stream *w, const char *daemon, const struct log_line *line)
+put_line(struct log_stream *w, const char *daemon, const struct log_line *line)
 {
 	size_t before = w->waiting.len;
 
@@ -84,7 +84,7 @@ put(struct log_stream *w, const char *daemon, const struct log_line *line)
 }
 
 static void
-add(struct log_stream *w, const char *daemon, const struct log_line *line)
+add_line(struct log_stream *w, const char *daemon, const struct log_line *line)
 {
 	bool was_empty = w->waiting.len == 0;
 	struct log_line lost;
@@ -92,10 +92,10 @@ add(struct log_stream *w, const char *daemon, const struct log_line *line)
 
 	if (w->lost > 0) {
 		log_line_lost(&lost, text, sizeof(text), w->lost);
-		if (put(w, "rpcd", &lost))
+		if (put_line(w, "rpcd", &lost))
 			w->lost = 0;
 	}
-	if (w->lost > 0 || !put(w, daemon, line))
+	if (w->lost > 0 || !put_line(w, daemon, line))
 		w->lost++;
 	if (was_empty && w->waiting.len > 0)
 		w->wake(w->ctx);
@@ -121,7 +121,7 @@ log_stream_read(struct log_stream *w, void *dst, size_t max)
 static void
 on_own_line(void *ctx, const struct log_line *line)
 {
-	add(ctx, "rpcd", line);
+	add_line(ctx, "rpcd", line);
 }
 
 /* -- the others -- */
@@ -131,7 +131,7 @@ tell_away(struct source *s, const char *text)
 {
 	struct log_line line = { clock_wall_ns() / 1000000, LOG_LVL_WARN, "monitor", text };
 
-	add(s->w, s->daemon, &line);
+	add_line(s->w, s->daemon, &line);
 }
 
 static enum tv_err
@@ -147,7 +147,7 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 		return TV_OK;
 	err = monitor_read(f->body, &line, area, text, sizeof(text));
 	if (err == TV_OK)
-		add(s->w, s->daemon, &line);
+		add_line(s->w, s->daemon, &line);
 	return err;
 }
 

@@ -1,6 +1,6 @@
 /*
  * Live logs of this node's daemons for clients of the API: rpcd's own lines, and those of gossipd and raftd over a
- * channel of their own each, so that a slow reader hurts nobody else.
+ * channel of their own each, so that a slow reader delays no other.
  */
 #ifndef TV_RPCD_NODE_LOG_STREAMS_H
 #define TV_RPCD_NODE_LOG_STREAMS_H

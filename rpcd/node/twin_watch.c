@@ -42,7 +42,7 @@ on_none(struct twin_watch *w)
 	registry_server_came(w->conf.registry);		/* the catalog may take this node now */
 }
 
-/* What was compared before the other one came tells nothing; and who is kept out wants to know when that ends. */
+/* What was compared before the other one came tells nothing; and a node that is kept out must learn when that ends. */
 static void
 compare(struct twin_watch *w, struct mono now)
 {

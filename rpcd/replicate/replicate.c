@@ -44,7 +44,7 @@ struct acl_replicator {
 	enum step step, next;		/* next: after STEP_PAUSE */
 	struct route_call *call;
 	struct buf args;
-	bool first;			/* nobody has a right here yet, or no more: as who came first */
+	bool first;			/* no token has a right here yet, or no more: it is an argument */
 	bool whole;			/* this round is of everything */
 	bool whole_kind;		/* the kind at hand is, since the numbers did not agree */
 
@@ -69,7 +69,7 @@ struct acl_replicator {
 	struct acl_replicator_stats stats;
 };
 
-static void run(struct acl_replicator *r, enum step step);
+static void run_step(struct acl_replicator *r, enum step step);
 static void on_reply(void *ctx, const struct op_reply *reply);
 
 /* -- replies -- */
@@ -82,7 +82,7 @@ kept_wipe(struct reply_kept *k)
 }
 
 static bool
-keep(struct reply_kept *k, const struct op_reply *reply, const struct schema *s, void *rec)
+keep_reply(struct reply_kept *k, const struct op_reply *reply, const struct schema *s, void *rec)
 {
 	struct rd in;
 
@@ -152,10 +152,10 @@ failed(struct acl_replicator *r, const char *where, enum tv_err err, struct span
 		log_warn("acl", "replication from datacenter %s: %s", r->conf.primary, why);
 	memcpy(r->error, why, sizeof(why));
 	r->stats.failures++;
-	r->whole = true;		/* who knows what was missed */
+	r->whole = true;		/* it is not known what was missed */
 	r->again = r->again == 0 ? AGAIN_S : r->again * 2 > AGAIN_MAX_S ? AGAIN_MAX_S : r->again * 2;
 	if (r->told.ns == 0 || mono_before(mono_add(r->told, TELL_TIME), clock_mono()))
-		run(r, STEP_TELL);
+		run_step(r, STEP_TELL);
 	else
 		rest(r, r->again);
 }
@@ -163,7 +163,7 @@ failed(struct acl_replicator *r, const char *where, enum tv_err err, struct span
 /* -- questions -- */
 
 static void
-ask(struct acl_replicator *r, enum op_code code, bool there, uint64_t index, const void *rec)
+ask_question(struct acl_replicator *r, enum op_code code, bool there, uint64_t index, const void *rec)
 {
 	const struct op *op = op_find((uint16_t)code);
 	struct op_request q = { .op = op->code, .token = r->conf.token(r->conf.ctx) };
@@ -185,14 +185,14 @@ static void
 ask_diff(struct acl_replicator *r, struct acl_repl_compare *q)
 {
 	q->Asker = r->first ? r->conf.token(r->conf.ctx) : SPAN_NONE;
-	ask(r, r->first ? OP_ACL_REPL_DIFF_FIRST : OP_ACL_REPL_DIFF, false, 0, q);
+	ask_question(r, r->first ? OP_ACL_REPL_DIFF_FIRST : OP_ACL_REPL_DIFF, false, 0, q);
 }
 
 static void
 ask_apply(struct acl_replicator *r, struct acl_repl_apply *q)
 {
 	q->Asker = r->first ? r->conf.token(r->conf.ctx) : SPAN_NONE;
-	ask(r, r->first ? OP_ACL_REPL_APPLY_FIRST : OP_ACL_REPL_APPLY, false, 0, q);
+	ask_question(r, r->first ? OP_ACL_REPL_APPLY_FIRST : OP_ACL_REPL_APPLY, false, 0, q);
 }
 
 static uint64_t *
@@ -210,7 +210,7 @@ is_whole(const struct acl_replicator *r)
 static void
 ask_page(struct acl_replicator *r)
 {
-	ask(r, OP_ACL_REPL_LIST, true, 0, &(struct acl_repl_ask){ .Kind = r->kind,
+	ask_question(r, OP_ACL_REPL_LIST, true, 0, &(struct acl_repl_ask){ .Kind = r->kind,
 	    .Since = is_whole(r) ? 0 : *index_of(&r->reached, r->kind), .After = span_str(r->after),
 	    .Limit = ACL_REPL_PAGE });
 }
@@ -220,7 +220,7 @@ ask_fetch(struct acl_replicator *r)
 {
 	uint32_t left = r->diff.Fetch.n - r->fetched;
 
-	ask(r, OP_ACL_REPL_FETCH, true, 0, &(struct acl_repl_ids){ .Kind = r->kind,
+	ask_question(r, OP_ACL_REPL_FETCH, true, 0, &(struct acl_repl_ids){ .Kind = r->kind,
 	    .IDs = { .v = r->diff.Fetch.v + r->fetched, .n = left > BATCH ? BATCH : left, .set = true } });
 }
 
@@ -241,7 +241,7 @@ ask_batch(struct acl_replicator *r)
 }
 
 static void
-run(struct acl_replicator *r, enum step step)
+run_step(struct acl_replicator *r, enum step step)
 {
 	r->step = step;
 	switch (step) {
@@ -249,7 +249,7 @@ run(struct acl_replicator *r, enum step step)
 		ask_diff(r, &(struct acl_repl_compare){ .Kind = ACL_REPL_NONE });
 		break;
 	case STEP_WAIT:
-		ask(r, OP_ACL_REPL_LIST, true, r->index, &(struct acl_repl_ask){ .Kind = ACL_REPL_NONE });
+		ask_question(r, OP_ACL_REPL_LIST, true, r->index, &(struct acl_repl_ask){ .Kind = ACL_REPL_NONE });
 		break;
 	case STEP_LIST:
 		ask_page(r);
@@ -290,18 +290,18 @@ next_kind(struct acl_replicator *r)
 	while (++r->kind < ACL_REPL_KINDS && !r->whole &&
 	    *index_of(&r->target, r->kind) == *index_of(&r->reached, r->kind))
 		;
-	run(r, r->kind < ACL_REPL_KINDS ? STEP_LIST : STEP_REACH);
+	run_step(r, r->kind < ACL_REPL_KINDS ? STEP_LIST : STEP_REACH);
 }
 
 static void
 kind_done(struct acl_replicator *r)
 {
 	if (is_whole(r)) {
-		run(r, STEP_COUNT);
+		run_step(r, STEP_COUNT);
 	} else if ((int64_t)(r->there - r->here) != r->gap[r->kind]) {
 		r->whole_kind = true;	/* something went, or came by a restore */
 		r->after[0] = '\0';
-		run(r, STEP_LIST);
+		run_step(r, STEP_LIST);
 	} else {
 		next_kind(r);
 	}
@@ -311,10 +311,10 @@ static void
 page_done(struct acl_replicator *r)
 {
 	if (r->diff.Delete.n >= DELETE_MAX) {
-		run(r, STEP_DIFF);	/* there may be more of them in this range */
+		run_step(r, STEP_DIFF);	/* there may be more of them in this range */
 	} else if (r->page.More) {
 		memcpy(r->after, r->until, sizeof(r->after));
-		run(r, STEP_LIST);
+		run_step(r, STEP_LIST);
 	} else {
 		kind_done(r);
 	}
@@ -324,7 +324,7 @@ static void
 batch_next(struct acl_replicator *r)
 {
 	if (r->fetched < r->diff.Fetch.n)
-		run(r, STEP_FETCH);
+		run_step(r, STEP_FETCH);
 	else
 		page_done(r);
 }
@@ -334,7 +334,7 @@ waited(struct acl_replicator *r, const struct op_reply *reply)
 {
 	struct acl_repl_page page;
 
-	if (!keep(&r->page_kept, reply, &acl_repl_page_schema, &page)) {
+	if (!keep_reply(&r->page_kept, reply, &acl_repl_page_schema, &page)) {
 		failed(r, "waiting for changes", TV_EFORMAT, SPAN_NONE);
 		return;
 	}
@@ -354,7 +354,7 @@ listed(struct acl_replicator *r, const struct op_reply *reply)
 {
 	const struct acl_repl_item *v;
 
-	if (!keep(&r->page_kept, reply, &acl_repl_page_schema, &r->page) || r->page.Items.n > ACL_REPL_PAGE ||
+	if (!keep_reply(&r->page_kept, reply, &acl_repl_page_schema, &r->page) || r->page.Items.n > ACL_REPL_PAGE ||
 	    (r->page.More && r->page.Items.n == 0)) {
 		failed(r, "listing", TV_EFORMAT, SPAN_NONE);
 		return;
@@ -368,13 +368,13 @@ listed(struct acl_replicator *r, const struct op_reply *reply)
 	if (r->page.More && !span_copy(v[r->page.Items.n - 1].ID, r->until, sizeof(r->until)))
 		failed(r, "listing", TV_EFORMAT, SPAN_NONE);
 	else
-		run(r, STEP_DIFF);
+		run_step(r, STEP_DIFF);
 }
 
 static void
 compared(struct acl_replicator *r, const struct op_reply *reply)
 {
-	if (!keep(&r->diff_kept, reply, &acl_repl_diff_schema, &r->diff)) {
+	if (!keep_reply(&r->diff_kept, reply, &acl_repl_diff_schema, &r->diff)) {
 		failed(r, "comparing", TV_EFORMAT, SPAN_NONE);
 		return;
 	}
@@ -385,9 +385,9 @@ compared(struct acl_replicator *r, const struct op_reply *reply)
 	r->deletes_sent = r->diff.Delete.n == 0;
 	r->records = (struct acl_repl_records){ .Considered = 0 };
 	if (r->diff.Fetch.n > 0)
-		run(r, STEP_FETCH);
+		run_step(r, STEP_FETCH);
 	else if (!r->deletes_sent)
-		run(r, STEP_APPLY);
+		run_step(r, STEP_APPLY);
 	else
 		page_done(r);
 }
@@ -395,13 +395,13 @@ compared(struct acl_replicator *r, const struct op_reply *reply)
 static void
 fetched(struct acl_replicator *r, const struct op_reply *reply)
 {
-	if (!keep(&r->records_kept, reply, &acl_repl_records_schema, &r->records) || r->records.Considered == 0 ||
+	if (!keep_reply(&r->records_kept, reply, &acl_repl_records_schema, &r->records) || r->records.Considered == 0 ||
 	    r->records.Considered > r->diff.Fetch.n - r->fetched) {
 		failed(r, "fetching", TV_EFORMAT, SPAN_NONE);
 		return;
 	}
 	r->fetched += (uint32_t)r->records.Considered;
-	run(r, STEP_APPLY);
+	run_step(r, STEP_APPLY);
 }
 
 static void
@@ -443,21 +443,21 @@ reached(struct acl_replicator *r)
 }
 
 static void
-begun(struct acl_replicator *r, const struct op_reply *reply)
+position_read(struct acl_replicator *r, const struct op_reply *reply)
 {
-	if (!keep(&r->diff_kept, reply, &acl_repl_diff_schema, &r->diff)) {
+	if (!keep_reply(&r->diff_kept, reply, &acl_repl_diff_schema, &r->diff)) {
 		failed(r, "reading how far it has come", TV_EFORMAT, SPAN_NONE);
 		return;
 	}
 	r->reached = r->diff.Position;
 	r->index = 0;
-	run(r, STEP_WAIT);
+	run_step(r, STEP_WAIT);
 }
 
 static void
 counted(struct acl_replicator *r, const struct op_reply *reply)
 {
-	if (!keep(&r->diff_kept, reply, &acl_repl_diff_schema, &r->diff)) {
+	if (!keep_reply(&r->diff_kept, reply, &acl_repl_diff_schema, &r->diff)) {
 		failed(r, "counting", TV_EFORMAT, SPAN_NONE);
 		return;
 	}
@@ -477,7 +477,7 @@ on_error(struct acl_replicator *r, const struct op_reply *reply)
 
 	if (r->step == STEP_BEGIN && reply->err == TV_EPERM && !r->first) {
 		r->first = true;
-		run(r, STEP_BEGIN);
+		run_step(r, STEP_BEGIN);
 	} else if (r->step == STEP_TELL) {
 		rest(r, r->again);
 	} else if (r->step == STEP_BEGIN && (reply->err == TV_EDISABLED || reply->err == TV_ENOLEADER)) {
@@ -499,7 +499,7 @@ on_reply(void *ctx, const struct op_reply *reply)
 	}
 	switch (r->step) {
 	case STEP_BEGIN:
-		begun(r, reply);
+		position_read(r, reply);
 		break;
 	case STEP_WAIT:
 		waited(r, reply);
@@ -535,7 +535,7 @@ on_reply(void *ctx, const struct op_reply *reply)
 /* -- whether at all -- */
 
 static void
-stop(struct acl_replicator *r)
+stop_round(struct acl_replicator *r)
 {
 	if (r->call != NULL)
 		route_cancel(r->call);
@@ -560,7 +560,7 @@ acl_replicator_wake(struct acl_replicator *r)
 	st = raftd_client_status(r->conf.raft);
 	leads = st->up && st->role == RAFT_LEADER;
 	if (r->step != STEP_OFF && !(leads && r->conf.token(r->conf.ctx).len > 0)) {
-		stop(r);
+		stop_round(r);
 		r->timer.repeat = LOOK_S;
 		ev_timer_again(r->conf.loop, &r->timer);
 	} else if (r->step == STEP_OFF && leads && r->conf.token(r->conf.ctx).len > 0) {
@@ -609,7 +609,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 		if (r->next == STEP_APPLY)
 			batch_next(r);
 		else
-			run(r, r->next);
+			run_step(r, r->next);
 	} else {
 		acl_replicator_wake(r);
 	}
@@ -656,7 +656,7 @@ acl_replicator_free(struct acl_replicator *r)
 {
 	if (r == NULL)
 		return;
-	stop(r);
+	stop_round(r);
 	ev_timer_stop(r->conf.loop, &r->timer);
 	kept_done(&r->page_kept);
 	kept_done(&r->diff_kept);

@@ -33,7 +33,7 @@ struct acl_replicator_conf {
 /* NULL: no memory. */
 struct acl_replicator *acl_replicator_new(const struct acl_replicator_conf *conf);
 void acl_replicator_free(struct acl_replicator *r);	/* NULL: nothing */
-/* Who leads, who is there, or the token, may have changed. */
+/* The leader, the members, or the token, may have changed. */
 void acl_replicator_wake(struct acl_replicator *r);	/* NULL: nothing */
 
 struct acl_replicator_stats {

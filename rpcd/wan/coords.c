@@ -39,7 +39,7 @@ by_name(const void *a, const void *b)
 }
 
 static void
-forget(struct place **v, unsigned count)
+forget_places(struct place **v, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 		free(v[i]);
@@ -60,7 +60,7 @@ take_all(struct coord_query_answer *a, struct place ***out, unsigned *count)
 		struct place *p = malloc(sizeof(*p) + name.len);
 
 		if (p == NULL) {
-			forget(v, *count);
+			forget_places(v, *count);
 			return false;
 		}
 		p->at = at;
@@ -92,13 +92,13 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 		log_warn("rpc", "no memory for %u coordinates", (unsigned)a.left);
 		return;
 	}
-	forget(p->v, p->count);
+	forget_places(p->v, p->count);
 	p->v = v;
 	p->count = count;
 }
 
 static void
-ask(struct coords *p)
+ask_gossipd(struct coords *p)
 {
 	enum tv_err err;
 
@@ -110,7 +110,7 @@ void
 coords_wake(struct coords *p)
 {
 	if (p->count == 0)
-		ask(p);
+		ask_gossipd(p);
 }
 
 static void
@@ -119,7 +119,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	struct coords *p = w->data;
 
 	(void)revents;
-	ask(p);
+	ask_gossipd(p);
 	w->repeat = p->count > 0 ? EVERY_S : UNTIL_FIRST_S;
 	ev_timer_again(loop, w);
 }
@@ -145,12 +145,12 @@ coords_free(struct coords *p)
 	if (p == NULL)
 		return;
 	ev_timer_stop(p->loop, &p->timer);
-	forget(p->v, p->count);
+	forget_places(p->v, p->count);
 	free(p);
 }
 
 static const struct place *
-find(const struct coords *p, struct span name)
+find_place(const struct coords *p, struct span name)
 {
 	unsigned lo = 0, hi = p->count;
 
@@ -171,7 +171,7 @@ find(const struct coords *p, struct span name)
 bool
 coords_of(const struct coords *p, struct span name, struct coordinate *out)
 {
-	const struct place *found = find(p, name);
+	const struct place *found = find_place(p, name);
 
 	if (found != NULL)
 		*out = found->at;
@@ -181,7 +181,7 @@ coords_of(const struct coords *p, struct span name, struct coordinate *out)
 int64_t
 coords_rtt_ns(const struct coords *p, struct span name)
 {
-	const struct place *found = p->own_known ? find(p, name) : NULL;
+	const struct place *found = p->own_known ? find_place(p, name) : NULL;
 
 	return found == NULL ? COORDINATE_FAR : coordinate_rtt(&p->own, &found->at).ns;
 }

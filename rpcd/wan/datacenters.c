@@ -7,7 +7,7 @@
 
 #define DATACENTERS_MAX 256
 #define SERVERS_MAX 64			/* of one datacenter that are looked at */
-#define NOISE_NS 1000000		/* estimates this close, or within a tenth, say nothing about who is nearer */
+#define NOISE_NS 1000000		/* estimates this close, or within a tenth, say nothing about which is nearer */
 
 struct dc {
 	struct span name;

@@ -20,7 +20,7 @@ bool translate_applies(struct span local, struct span datacenter);
 struct translated translate_node(struct span address, const struct span_map *tagged, bool applies);
 /* Of a service; the tagged ones are struct service_address. */
 struct translated translate_service(struct span address, uint64_t port, const struct obj_list *tagged, bool applies);
-/* For who takes any: IPv6 before IPv4 before the plain one, as in Consul. */
+/* For callers that take any: IPv6 before IPv4 before the plain one, as in Consul. */
 struct span translate_any(const struct translated *t);
 
 #endif
