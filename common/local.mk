@@ -63,4 +63,5 @@ common_libtvrt_a_SOURCES += \
 	common/net/server.c common/net/server.h
 common_libtvcore_a_SOURCES += common/net/noise.c common/net/noise.h common/net/strangers.c common/net/strangers.h common/record/member.c common/record/member.h common/record/member_table.c common/record/member_table.h
 
-EXTRA_DIST += common/README.md common/acl/README.md
+EXTRA_DIST += common/README.md common/acl/README.md common/base/README.md common/conf/README.md common/filter/README.md \
+	common/net/README.md common/proc/README.md common/record/README.md common/text/README.md
