@@ -106,7 +106,7 @@ struct reader {
 };
 
 static bool __attribute__((format(printf, 4, 5)))
-fail(struct reader *rd, enum tv_err err, const struct hcl_key *at, const char *fmt, ...)
+fail_at(struct reader *rd, enum tv_err err, const struct hcl_key *at, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -128,7 +128,7 @@ fail(struct reader *rd, enum tv_err err, const struct hcl_key *at, const char *f
 static bool
 no_memory(struct reader *rd)
 {
-	return fail(rd, TV_ENOMEM, NULL, "out of memory");
+	return fail_at(rd, TV_ENOMEM, NULL, "out of memory");
 }
 
 /* A client's text in quotes, cut when it is long. */
@@ -171,7 +171,7 @@ value_text(struct reader *rd, const struct hcl_value *v, const struct hcl_key *k
 
 	if (v->type == HCL_STRING || v->type == HCL_NUMBER || v->type == HCL_BOOL)
 		return hcl_unquote(v->text, v->type == HCL_STRING, rd->json, &rd->arena, out) || no_memory(rd);
-	return key_text(rd, key, &name) && fail(rd, TV_EFORMAT, key, "%s needs a text in quotes", shown(rd, name));
+	return key_text(rd, key, &name) && fail_at(rd, TV_EFORMAT, key, "%s needs a text in quotes", shown(rd, name));
 }
 
 static bool
@@ -195,7 +195,7 @@ static struct acl_rule *
 add_rule(struct reader *rd, const struct hcl_key *at)
 {
 	if (rd->count == ACL_RULES_MAX) {
-		fail(rd, TV_ELIMIT, at, "more than %d rules: spread them over several policies", ACL_RULES_MAX);
+		fail_at(rd, TV_ELIMIT, at, "more than %d rules: spread them over several policies", ACL_RULES_MAX);
 		return NULL;
 	}
 	if (rd->count == rd->room) {
@@ -223,7 +223,7 @@ read_plain(struct reader *rd, enum acl_resource res, const struct hcl_item *item
 	enum acl_access access;
 
 	if (item->nkeys > 1)
-		return fail(rd, TV_EFORMAT, item->keys, "%s has no names: write %s = \"read\"", resources[res].name,
+		return fail_at(rd, TV_EFORMAT, item->keys, "%s has no names: write %s = \"read\"", resources[res].name,
 		    resources[res].name);
 	if (!value_text(rd, item->value, item->keys, &text))
 		return false;
@@ -276,13 +276,13 @@ read_fields(struct reader *rd, struct acl_rule *rule, const struct hcl_item *ite
 		if (!key_text(rd, key, &name))
 			return false;
 		if (same_word(name, "sentinel"))
-			return fail(rd, TV_EFORMAT, key, "sentinel code is not supported: leave the block out");
+			return fail_at(rd, TV_EFORMAT, key, "sentinel code is not supported: leave the block out");
 		if (!same_word(name, "policy") && (rule->resource != ACL_SERVICE || !same_word(name, "intentions")))
-			return fail(rd, TV_EFORMAT, key, "%s is not known here: a rule about a %s has %s",
+			return fail_at(rd, TV_EFORMAT, key, "%s is not known here: a rule about a %s has %s",
 			    shown(rd, name), resources[rule->resource].name,
 			    rule->resource == ACL_SERVICE ? "policy and intentions" : "policy");
 		if (item->nkeys > 1)
-			return fail(rd, TV_EFORMAT, key, "%s needs a text in quotes", shown(rd, name));
+			return fail_at(rd, TV_EFORMAT, key, "%s needs a text in quotes", shown(rd, name));
 		if (!value_text(rd, item->value, key, same_word(name, "policy") ? &policy : &intentions))
 			return false;
 	}
@@ -306,14 +306,14 @@ read_named(struct reader *rd, enum acl_resource res, bool prefix, const struct h
 	if (v->type == HCL_LIST) {
 		for (const struct hcl_value *one = v->values; one != NULL; one = one->next) {
 			if (one->type == HCL_LIST)
-				return fail(rd, TV_EFORMAT, key, "a list in a list is no rule");
+				return fail_at(rd, TV_EFORMAT, key, "a list in a list is no rule");
 			if (!read_named(rd, res, prefix, key, one))
 				return false;
 		}
 		return true;
 	}
 	if (v->type != HCL_OBJECT)
-		return fail(rd, TV_EFORMAT, key, "a rule is a block: write %s%s %s { policy = \"read\" }",
+		return fail_at(rd, TV_EFORMAT, key, "a rule is a block: write %s%s %s { policy = \"read\" }",
 		    resources[res].name,
 		    prefix ? "_prefix" : "", shown(rd, rule.name));
 	if (!read_fields(rd, &rule, v->items) || (place = add_rule(rd, key)) == NULL)
@@ -329,19 +329,19 @@ read_names(struct reader *rd, enum acl_resource res, bool prefix, const struct h
 	if (v->type == HCL_LIST) {
 		for (const struct hcl_value *one = v->values; one != NULL; one = one->next) {
 			if (one->type == HCL_LIST)
-				return fail(rd, TV_EFORMAT, key, "a list in a list is no rule");
+				return fail_at(rd, TV_EFORMAT, key, "a list in a list is no rule");
 			if (!read_names(rd, res, prefix, key, one))
 				return false;
 		}
 		return true;
 	}
 	if (v->type != HCL_OBJECT)
-		return fail(rd, TV_EFORMAT, key, "%s%s needs a name: write %s%s \"name\" { policy = \"read\" }",
+		return fail_at(rd, TV_EFORMAT, key, "%s%s needs a name: write %s%s \"name\" { policy = \"read\" }",
 		    resources[res].name,
 		    prefix ? "_prefix" : "", resources[res].name, prefix ? "_prefix" : "");
 	for (const struct hcl_item *item = v->items; item != NULL; item = item->next) {
 		if (item->nkeys > 1)
-			return fail(rd, TV_EFORMAT, item->keys, "a rule has one name");
+			return fail_at(rd, TV_EFORMAT, item->keys, "a rule has one name");
 		if (!read_named(rd, res, prefix, item->keys, item->value))
 			return false;
 	}
@@ -382,9 +382,9 @@ unknown(struct reader *rd, const struct hcl_key *key, struct span word)
 		}
 	}
 	if (near != NULL)
-		return fail(rd, TV_EFORMAT, key, "there are no rules about %s; did you mean %s?", shown(rd, word),
+		return fail_at(rd, TV_EFORMAT, key, "there are no rules about %s; did you mean %s?", shown(rd, word),
 		    near);
-	return fail(rd, TV_EFORMAT, key,
+	return fail_at(rd, TV_EFORMAT, key,
 	    "there are no rules about %s: known are acl, keyring, mesh, operator, peering, and with names agent, "
 	    "event, key, node, query, service, session, each also with _prefix", shown(rd, word));
 }
@@ -404,7 +404,7 @@ read_item(struct reader *rd, const struct hcl_item *item)
 	if (!resources[res].has_names)
 		return read_plain(rd, res, item);
 	if (item->nkeys > 2)
-		return fail(rd, TV_EFORMAT, key, "a rule has one name");
+		return fail_at(rd, TV_EFORMAT, key, "a rule has one name");
 	return item->nkeys == 2 ? read_named(rd, res, prefix, key->next, item->value) :
 	    read_names(rd, res, prefix, key, item->value);
 }
@@ -431,7 +431,7 @@ acl_rules_parse(struct span text, struct acl_rules **out, struct buf *why)
 
 	*out = NULL;
 	if (text.len > ACL_RULES_TEXT_MAX) {
-		fail(&rd, TV_ELIMIT, NULL, "more than %d bytes of text: spread the rules over several policies",
+		fail_at(&rd, TV_ELIMIT, NULL, "more than %d bytes of text: spread the rules over several policies",
 		    ACL_RULES_TEXT_MAX);
 		return rd.err;
 	}
@@ -442,7 +442,7 @@ acl_rules_parse(struct span text, struct acl_rules **out, struct buf *why)
 			read_item(&rd, item);
 		drop_unset(&rd);
 	} else {
-		fail(&rd, err, NULL, "%s", error.text);
+		fail_at(&rd, err, NULL, "%s", error.text);
 	}
 	if (rd.err == TV_OK && (*out = compact(rd.rules, rd.count)) == NULL)
 		no_memory(&rd);

@@ -25,7 +25,7 @@ deadlines_reserve(struct deadlines *d, size_t count)
 }
 
 static void
-put(struct deadlines *d, struct deadline *x, size_t place)
+put_at(struct deadlines *d, struct deadline *x, size_t place)
 {
 	d->at[place - 1] = x;
 	x->place = place;
@@ -36,8 +36,8 @@ static void
 rise(struct deadlines *d, struct deadline *x, size_t place)
 {
 	for (; place > 1 && mono_before(x->when, d->at[place / 2 - 1]->when); place /= 2)
-		put(d, d->at[place / 2 - 1], place);
-	put(d, x, place);
+		put_at(d, d->at[place / 2 - 1], place);
+	put_at(d, x, place);
 }
 
 /* The same, the other way. */
@@ -51,9 +51,9 @@ sink(struct deadlines *d, struct deadline *x, size_t place)
 			next++;
 		if (!mono_before(d->at[next - 1]->when, x->when))
 			break;
-		put(d, d->at[next - 1], place);
+		put_at(d, d->at[next - 1], place);
 	}
-	put(d, x, place);
+	put_at(d, x, place);
 }
 
 void

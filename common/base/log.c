@@ -41,7 +41,7 @@ static struct {
  * `level` is the door.
  */
 static struct {
-	atomic_int level;	/* -1: nobody */
+	atomic_int level;	/* -1: no tap */
 	void (*_Atomic fn)(void *ctx, enum log_level level, const char *tag, const char *text);
 	void *_Atomic ctx;
 } tap = { .level = -1 };

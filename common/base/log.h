@@ -29,7 +29,7 @@ void log_debug(const char *tag, const char *fmt, ...) __attribute__((format(prin
 
 /*
  * Also gives each line up to `level` to fn, in the thread that logs it and whatever the level of the log is.  One at a
- * time; fn must not log.  fn NULL: nobody listens.
+ * time; fn must not log.  fn NULL: no function does.
  */
 void log_tap(enum log_level level, void (*fn)(void *ctx, enum log_level level, const char *tag, const char *text),
     void *ctx);

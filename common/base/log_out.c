@@ -156,7 +156,7 @@ try_write(const char *p, size_t len)
 }
 
 static bool
-keep(const char *p, size_t len)
+keep_bytes(const char *p, size_t len)
 {
 	if (LOG_BACKLOG_BYTES - out.to < len && out.from > 0) {
 		memmove(out.backlog, out.backlog + out.from, out.to - out.from);
@@ -179,7 +179,7 @@ log_out_put(const char *line, size_t len)
 		n = try_write(line, len);
 	if (n < 0)
 		return false;
-	return (size_t)n == len || keep(line + n, len - (size_t)n);
+	return (size_t)n == len || keep_bytes(line + n, len - (size_t)n);
 }
 
 size_t

@@ -5,7 +5,7 @@
 #include "common/base/log_repeats.h"
 
 static struct log_repeat *
-find(struct log_repeats *r, uint64_t key)
+find_line(struct log_repeats *r, uint64_t key)
 {
 	for (unsigned i = 0; i < LOG_REPEATS_MAX; i++)
 		if (r->lines[i].used && r->lines[i].key == key)
@@ -31,7 +31,7 @@ make_place(struct log_repeats *r)
 bool
 log_repeats_due(struct log_repeats *r, uint64_t key, struct mono now)
 {
-	struct log_repeat *line = find(r, key);
+	struct log_repeat *line = find_line(r, key);
 
 	if (line == NULL || !mono_before(mono_sub(now, line->logged), r->period))
 		return true;
@@ -43,7 +43,7 @@ log_repeats_due(struct log_repeats *r, uint64_t key, struct mono now)
 unsigned
 log_repeats_logged(struct log_repeats *r, uint64_t key, struct mono now)
 {
-	struct log_repeat *line = find(r, key);
+	struct log_repeat *line = find_line(r, key);
 	unsigned suppressed = line == NULL ? 0 : line->suppressed;
 
 	if (line == NULL)

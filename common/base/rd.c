@@ -81,7 +81,7 @@ rd_end(struct rd *r)
 
 /* n bytes, or NULL with the error set. */
 static const uint8_t *
-take(struct rd *r, size_t n)
+take_bytes(struct rd *r, size_t n)
 {
 	const uint8_t *p = r->p;
 
@@ -100,7 +100,7 @@ take(struct rd *r, size_t n)
 static uint64_t
 take_be(struct rd *r, size_t n)
 {
-	const uint8_t *p = take(r, n);
+	const uint8_t *p = take_bytes(r, n);
 	uint64_t v = 0;
 
 	if (p != NULL)
@@ -112,7 +112,7 @@ take_be(struct rd *r, size_t n)
 static uint64_t
 take_le(struct rd *r, size_t n)
 {
-	const uint8_t *p = take(r, n);
+	const uint8_t *p = take_bytes(r, n);
 	uint64_t v = 0;
 
 	if (p != NULL)
@@ -124,7 +124,7 @@ take_le(struct rd *r, size_t n)
 uint8_t
 rd_u8(struct rd *r)
 {
-	const uint8_t *p = take(r, 1);
+	const uint8_t *p = take_bytes(r, 1);
 
 	return p == NULL ? 0 : *p;
 }
@@ -168,7 +168,7 @@ rd_u64le(struct rd *r)
 struct span
 rd_bytes(struct rd *r, size_t n)
 {
-	const uint8_t *p = take(r, n);
+	const uint8_t *p = take_bytes(r, n);
 
 	return p == NULL ? SPAN_NONE : span_of(p, n);
 }

@@ -93,7 +93,7 @@ struct check {
 };
 
 static enum tv_err __attribute__((format(printf, 3, 4)))
-fail(const struct check *k, enum tv_err err, const char *fmt, ...)
+fail_check(const struct check *k, enum tv_err err, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -110,7 +110,7 @@ set_text(const struct check *k, char **field, const char *text)
 {
 	free(*field);
 	*field = strdup(text);
-	return *field != NULL ? TV_OK : fail(k, TV_ENOMEM, "out of memory");
+	return *field != NULL ? TV_OK : fail_check(k, TV_ENOMEM, "out of memory");
 }
 
 static bool
@@ -137,11 +137,11 @@ default_name(const struct check *k)
 	if (k->c->node_name != NULL)
 		return TV_OK;
 	if (gethostname(host, sizeof(host) - 1) != 0)
-		return fail(k, TV_ESYS, "node_name: the host name cannot be read: %s", strerror(errno));
+		return fail_check(k, TV_ESYS, "node_name: the host name cannot be read: %s", strerror(errno));
 	host[strcspn(host, ".")] = '\0';
 	if (host[0] == '\0' || strlen(host) > 128 || host[strspn(host, "abcdefghijklmnopqrstuvwxyz"
 	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")] != '\0')
-		return fail(k, TV_EINVAL, "node_name: the host name cannot serve as one: set node_name");
+		return fail_check(k, TV_EINVAL, "node_name: the host name cannot serve as one: set node_name");
 	return set_text(k, &k->c->node_name, host);
 }
 
@@ -153,13 +153,13 @@ default_key_path(const struct check *k, char **field, const char *dir, const cha
 	if (*field != NULL)
 		return TV_OK;
 	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
-		return fail(k, TV_EINVAL, "the path of the configuration is too long");
+		return fail_check(k, TV_EINVAL, "the path of the configuration is too long");
 	return set_text(k, field, path);
 }
 
 /*
  * Whether a file stands there.  Behind a folder closed to us (a daemon that reloads after it gave up
- * root) it counts as there: whoever must read it will be told.  Other troubles are not an absence.
+ * root) it counts as there: the daemon that must read it fails with a sentence.  Other troubles are not an absence.
  */
 static enum tv_err
 exists(const struct check *k, const char *path, bool *yes)
@@ -168,7 +168,7 @@ exists(const struct check *k, const char *path, bool *yes)
 
 	*yes = lstat(path, &st) == 0 || errno == EACCES;
 	if (!*yes && errno != ENOENT)
-		return fail(k, TV_ESYS, "%s: %s", path, strerror(errno));
+		return fail_check(k, TV_ESYS, "%s: %s", path, strerror(errno));
 	return TV_OK;
 }
 
@@ -187,13 +187,13 @@ check_keys(const struct check *k, const char *dir)
 	    (err = exists(k, c->server_pub, &have_pub)) != TV_OK)
 		return err;
 	if (c->have_keys && !have_pub)
-		return fail(k, TV_ENOENT, "%s is missing beside %s: copy it from a server, where "
+		return fail_check(k, TV_ENOENT, "%s is missing beside %s: copy it from a server, where "
 		    "clusterctl keygen --pub makes it", c->server_pub, c->cluster_key);
 	if (c->have_keys && c->server && !have_secret)
-		return fail(k, TV_ENOENT, "server = true needs %s: copy it from another server, or make the keys of a "
-		    "new cluster with clusterctl keygen", c->server_key);
+		return fail_check(k, TV_ENOENT, "server = true needs %s: copy it from another server, or make the keys "
+		    "of a new cluster with clusterctl keygen", c->server_key);
 	if (!c->have_keys && (have_secret || have_pub))
-		return fail(k, TV_ENOENT, "%s is missing beside %s: copy it from another node", c->cluster_key,
+		return fail_check(k, TV_ENOENT, "%s is missing beside %s: copy it from another node", c->cluster_key,
 		    have_pub ? c->server_pub : c->server_key);
 	return TV_OK;
 }
@@ -217,8 +217,9 @@ check_encryption(const struct check *k)
 	else
 		c->plaintext_wanted = c->encryption == ENCRYPTION_OFF;
 	if (c->encryption != ENCRYPTION_OFF && !c->have_keys)
-		return fail(k, TV_ENOENT, "encryption: \"%s\" needs %s: copy it from another node, or make the keys of "
-		    "the cluster with clusterctl keygen", cluster_encryption_name(c->encryption), c->cluster_key);
+		return fail_check(k, TV_ENOENT, "encryption: \"%s\" needs %s: copy it from another node, or make the "
+		    "keys of the cluster with clusterctl keygen", cluster_encryption_name(c->encryption),
+		    c->cluster_key);
 	c->have_keys = c->encryption != ENCRYPTION_OFF;
 	return TV_OK;
 }
@@ -235,10 +236,10 @@ check_bind(const struct check *k)
 	if (err != TV_OK || cluster_seals(c) || c->allow_plaintext || cluster_addr_is_loopback(c->bind))
 		return err;
 	if (c->have_keys || c->plaintext_wanted)
-		return fail(k, TV_EPERM, "bind: %s is open to other machines, and encryption = \"%s\" sends "
+		return fail_check(k, TV_EPERM, "bind: %s is open to other machines, and encryption = \"%s\" sends "
 		    "plaintext: allow_plaintext = true trusts the network for as long", c->bind,
 		    cluster_encryption_name(c->encryption));
-	return fail(k, TV_EPERM, "bind: %s is open to other machines, and there is no %s: make keys with "
+	return fail_check(k, TV_EPERM, "bind: %s is open to other machines, and there is no %s: make keys with "
 		    "clusterctl keygen, or bind to 127.0.0.1 (allow_plaintext = true trusts the network instead)",
 		    c->bind, c->cluster_key);
 }
@@ -297,9 +298,9 @@ default_advertise(const struct check *k)
 	if (err == TV_OK)
 		return set_text(k, &c->advertise, ip);
 	if (err == TV_ESYS)
-		return fail(k, err, "advertise: the addresses of this machine cannot be listed (%s; that needs "
+		return fail_check(k, err, "advertise: the addresses of this machine cannot be listed (%s; that needs "
 		    "AF_NETLINK): set advertise", strerror(errno));
-	return fail(k, TV_EAGAIN, "advertise: this machine has no address that others could dial: set advertise");
+	return fail_check(k, TV_EAGAIN, "advertise: this machine has no address that others could dial: set advertise");
 }
 
 static enum tv_err
@@ -313,7 +314,7 @@ check_advertise(const struct check *k)
 	if (err == TV_OK && c->advertise_wan == NULL)
 		err = set_text(k, &c->advertise_wan, c->advertise);
 	if (err == TV_OK && (is_wildcard(c->advertise) || is_wildcard(c->advertise_wan)))
-		return fail(k, TV_EINVAL, "advertise: %s is not an address that others could dial", c->advertise);
+		return fail_check(k, TV_EINVAL, "advertise: %s is not an address that others could dial", c->advertise);
 	return err;
 }
 
@@ -325,7 +326,7 @@ check_join(const struct check *k, const char *key, const struct conf_list *list)
 
 	for (size_t i = 0; i < list->count; i++)
 		if (target_parse(span_str(list->items[i]), 1, &t, why) != TV_OK)
-			return fail(k, TV_EINVAL, "%s: %s", key, why);
+			return fail_check(k, TV_EINVAL, "%s: %s", key, why);
 	return TV_OK;
 }
 
@@ -344,7 +345,7 @@ check_ports(const struct check *k)
 	for (size_t i = 0; i < NITEMS(ports); i++)
 		for (size_t j = 0; j < i; j++)
 			if (ports[i].port == ports[j].port)
-				return fail(k, TV_EINVAL, "%s and %s are both %u", ports[j].key, ports[i].key,
+				return fail_check(k, TV_EINVAL, "%s and %s are both %u", ports[j].key, ports[i].key,
 				    ports[i].port);
 	return TV_OK;
 }

@@ -43,7 +43,7 @@ cfield(const struct conf_opt *o, const void *target)
 }
 
 static enum tv_err __attribute__((format(printf, 4, 5)))
-fail(struct load *l, unsigned line, enum tv_err err, const char *fmt, ...)
+fail_line(struct load *l, unsigned line, enum tv_err err, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -120,10 +120,10 @@ unknown_key(struct load *l, const struct ucl_node *n, const char *key)
 
 	log_safe(span_str(key), safe, sizeof(safe));
 	if (where != NULL)
-		return fail(l, n->line, TV_EINVAL, "unknown key \"%s\": %s", safe, where);
+		return fail_line(l, n->line, TV_EINVAL, "unknown key \"%s\": %s", safe, where);
 	if (near != NULL)
-		return fail(l, n->line, TV_EINVAL, "unknown key \"%s\" (did you mean %s?)", safe, near);
-	return fail(l, n->line, TV_EINVAL, "unknown key \"%s\"", safe);
+		return fail_line(l, n->line, TV_EINVAL, "unknown key \"%s\" (did you mean %s?)", safe, near);
+	return fail_line(l, n->line, TV_EINVAL, "unknown key \"%s\"", safe);
 }
 
 static void
@@ -143,18 +143,18 @@ set_option(struct load *l, size_t at, const struct ucl_node *n)
 	enum tv_err err;
 
 	if (l->lines[at] != 0)
-		return fail(l, n->line, TV_EINVAL, "key \"%s\" is given twice (first on line %u)", o->key,
+		return fail_line(l, n->line, TV_EINVAL, "key \"%s\" is given twice (first on line %u)", o->key,
 		    l->lines[at]);
 	l->lines[at] = n->line;
 	if (ops->free != NULL)
 		ops->free(field(o, l->target));
 	memset(field(o, l->target), 0, ops->size);
 	if (o->type == CONF_SECRET && l->open_mode != 0 && n->text.len > 0)
-		return fail(l, n->line, TV_EPERM, "%s: others can read it here (mode %04o): chmod o-rwx %s; for a "
+		return fail_line(l, n->line, TV_EPERM, "%s: others can read it here (mode %04o): chmod o-rwx %s; for a "
 		    "reload the daemon's group must be able to read the file", o->key, l->open_mode, l->name);
 	err = ops->read(o, n, field(o, l->target), why, sizeof(why));
 	if (err != TV_OK)
-		return fail(l, n->line, err, "%s: %s", o->key, why);
+		return fail_line(l, n->line, err, "%s: %s", o->key, why);
 	note_given(l, o->key);
 	return TV_OK;
 }
@@ -190,7 +190,7 @@ set_block(struct load *l, const struct ucl_node *block, const char *prefix)
 		} else if (!is_block(l, key)) {
 			err = unknown_key(l, n, key);
 		} else if (n->type != UCL_OBJECT) {
-			err = fail(l, n->line, TV_EINVAL, "%s: a block is expected (write %s { ... })", key, key);
+			err = fail_line(l, n->line, TV_EINVAL, "%s: a block is expected (write %s { ... })", key, key);
 		} else {
 			strcat(key, ".");
 			err = set_block(l, n, key);
@@ -208,9 +208,9 @@ parse_into(struct load *l, struct span text)
 	enum tv_err err = ucl_parse(text, &arena, &root, &bad);
 
 	if (err != TV_OK)
-		err = fail(l, bad.line, err, "%s", bad.text);
+		err = fail_line(l, bad.line, err, "%s", bad.text);
 	else if (root->type != UCL_OBJECT)
-		err = fail(l, 1, TV_EINVAL, "expected keys and values, not a list");
+		err = fail_line(l, 1, TV_EINVAL, "expected keys and values, not a list");
 	else
 		err = set_block(l, root, "");
 	arena_wipe(&arena);

@@ -18,7 +18,7 @@ static bool parse_value(struct parser *ps, struct hcl_value *v);
 static bool parse_braces(struct parser *ps, struct hcl_value *v);
 
 static bool
-fail(struct parser *ps, struct hcl_pos pos, const char *what)
+fail_parse(struct parser *ps, struct hcl_pos pos, const char *what)
 {
 	hcl_fail(&ps->scan, TV_EFORMAT, pos, "%s", what);
 	return false;
@@ -122,7 +122,7 @@ unscan(struct parser *ps)
 }
 
 static struct hcl_comments *
-take(struct hcl_comments **from)
+take_comments(struct hcl_comments **from)
 {
 	struct hcl_comments *group = *from;
 
@@ -161,13 +161,13 @@ parse_keys(struct parser *ps, struct hcl_item *item)
 			break;
 		case HT_ASSIGN:
 			if (item->nkeys == 0)
-				return fail(ps, ps->tok.pos, "no object keys found!");
+				return fail_parse(ps, ps->tok.pos, "no object keys found!");
 			if (item->nkeys > 1)
-				return fail(ps, ps->tok.pos, "nested object expected: LBRACE got: ASSIGN");
+				return fail_parse(ps, ps->tok.pos, "nested object expected: LBRACE got: ASSIGN");
 			return true;
 		case HT_LBRACE:
 			if (item->nkeys == 0)
-				return fail(ps, ps->tok.pos, "expected: IDENT | STRING got: LBRACE");
+				return fail_parse(ps, ps->tok.pos, "expected: IDENT | STRING got: LBRACE");
 			return true;
 		case HT_BAD:
 			return false;
@@ -210,7 +210,7 @@ parse_item(struct parser *ps, struct hcl_item *item)
 
 	if (!parse_keys(ps, item))
 		return false;
-	item->lead = take(&ps->lead);
+	item->lead = take_comments(&ps->lead);
 	if ((item->value = v = node(ps, sizeof(*v))) == NULL)
 		return false;
 	if (ps->tok.type == HT_ASSIGN) {
@@ -222,12 +222,12 @@ parse_item(struct parser *ps, struct hcl_item *item)
 	} else if (!parse_braces(ps, v)) {
 		return false;
 	}
-	item->trail = take(&ps->trail);
+	item->trail = take_comments(&ps->trail);
 	scan(ps);
 	if (ps->trail != NULL && v->pos.line == item->keys->pos.line) {
 		if (item->trail != NULL)
 			item->trail->attached = false;
-		item->trail = take(&ps->trail);
+		item->trail = take_comments(&ps->trail);
 	}
 	unscan(ps);
 	return true;
@@ -302,7 +302,7 @@ parse_element(struct parser *ps, struct hcl_value *v)
 	if (!parse_value(ps, v))
 		return false;
 	if (scalar)
-		v->lead = take(&ps->lead);
+		v->lead = take_comments(&ps->lead);
 	return true;
 }
 
@@ -328,7 +328,7 @@ parse_list(struct parser *ps, struct hcl_value *list)
 			scan(ps);
 			unscan(ps);
 			if (ps->trail != NULL && last != NULL && last->type != HCL_OBJECT && last->type != HCL_LIST)
-				last->trail = take(&ps->trail);
+				last->trail = take_comments(&ps->trail);
 			break;
 		case HT_BAD:
 			return false;
@@ -487,7 +487,7 @@ hcl_parse(struct span text, struct arena *a, struct hcl_file *file, struct hcl_e
 		good = parse_items(&ps, &file->items, false);
 		file->comments = ps.first;
 	}
-	/* What a scan found that nobody asked for is an error, too. */
+	/* A scan that failed at a token that no parser read is an error, too. */
 	TV_ASSERT(good || ps.scan.failed != TV_OK);
 	return ps.scan.failed;
 }

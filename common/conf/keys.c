@@ -24,7 +24,7 @@ struct fault {
 };
 
 static enum tv_err __attribute__((format(printf, 3, 4)))
-fail(const struct fault *f, enum tv_err err, const char *fmt, ...)
+fail_key(const struct fault *f, enum tv_err err, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -71,21 +71,21 @@ check_stat(const char *path, const struct stat *st, bool secret, const struct fa
 	char parent[4096];
 
 	if (!S_ISREG(st->st_mode))
-		return fail(f, TV_EPERM, "%s: is not a regular file", path);
+		return fail_key(f, TV_EPERM, "%s: is not a regular file", path);
 	if (st->st_nlink != 1)
-		return fail(f, TV_EPERM, "%s: has a second name (hard link): copy it to a file of its own", path);
+		return fail_key(f, TV_EPERM, "%s: has a second name (hard link): copy it to a file of its own", path);
 	if (st->st_uid != 0 && st->st_uid != geteuid())
-		return fail(f, TV_EPERM, "%s: belongs to uid %u: chown root %s", path, (unsigned)st->st_uid, path);
+		return fail_key(f, TV_EPERM, "%s: belongs to uid %u: chown root %s", path, (unsigned)st->st_uid, path);
 	if (secret && (st->st_mode & 077))
-		return fail(f, TV_EPERM, "%s: is accessible to others (mode %04o): chmod 600 %s", path,
+		return fail_key(f, TV_EPERM, "%s: is accessible to others (mode %04o): chmod 600 %s", path,
 		    (unsigned)(st->st_mode & 07777), path);
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
-		return fail(f, TV_EPERM, "%s: is writable by others (mode %04o): chmod 644 %s", path,
+		return fail_key(f, TV_EPERM, "%s: is writable by others (mode %04o): chmod 644 %s", path,
 		    (unsigned)(st->st_mode & 07777), path);
 	if (st->st_size > KEY_FILE_BYTES_MAX)
-		return fail(f, TV_ELIMIT, "%s: is larger than %d bytes", path, KEY_FILE_BYTES_MAX);
+		return fail_key(f, TV_ELIMIT, "%s: is larger than %d bytes", path, KEY_FILE_BYTES_MAX);
 	if (dirs_parent_open(path, parent, sizeof(parent)))
-		return fail(f, TV_EPERM, "%s: its folder is writable by everybody: chmod o-w %s", path, parent);
+		return fail_key(f, TV_EPERM, "%s: its folder is writable by everybody: chmod o-w %s", path, parent);
 	return TV_OK;
 }
 
@@ -97,11 +97,11 @@ open_checked(const char *path, bool secret, int *fd, const struct fault *f)
 
 	*fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (*fd < 0 && errno == ELOOP)
-		return fail(f, TV_EPERM, "%s: is a symbolic link: put the file itself there", path);
+		return fail_key(f, TV_EPERM, "%s: is a symbolic link: put the file itself there", path);
 	if (*fd < 0)
-		return fail(f, errno == ENOENT ? TV_ENOENT : TV_ESYS, "%s: %s", path, strerror(errno));
+		return fail_key(f, errno == ENOENT ? TV_ENOENT : TV_ESYS, "%s: %s", path, strerror(errno));
 	err = fstat(*fd, &st) == 0 ? check_stat(path, &st, secret, f) :
-	    fail(f, TV_ESYS, "%s: %s", path, strerror(errno));
+	    fail_key(f, TV_ESYS, "%s: %s", path, strerror(errno));
 	if (err != TV_OK)
 		close(*fd);
 	return err;
@@ -116,7 +116,7 @@ read_file(const char *path, bool secret, char **text, size_t *len, const struct 
 	int fd;
 
 	if (sodium_init() < 0)
-		return fail(f, TV_ESYS, "libsodium cannot start: no source of random numbers");
+		return fail_key(f, TV_ESYS, "libsodium cannot start: no source of random numbers");
 	err = open_checked(path, secret, &fd, f);
 	if (err != TV_OK)
 		return err;
@@ -124,7 +124,7 @@ read_file(const char *path, bool secret, char **text, size_t *len, const struct 
 	*text = sodium_malloc(KEY_FILE_BYTES_MAX);
 	if (*text == NULL) {
 		close(fd);
-		return fail(f, TV_ENOMEM, "%s: out of memory", path);
+		return fail_key(f, TV_ENOMEM, "%s: out of memory", path);
 	}
 	while (n > 0 && *len < KEY_FILE_BYTES_MAX) {
 		n = read(fd, *text + *len, KEY_FILE_BYTES_MAX - *len);
@@ -132,7 +132,7 @@ read_file(const char *path, bool secret, char **text, size_t *len, const struct 
 			*len += (size_t)n;
 	}
 	if (n < 0) {
-		err = fail(f, TV_ESYS, "%s: %s", path, strerror(errno));
+		err = fail_key(f, TV_ESYS, "%s: %s", path, strerror(errno));
 		sodium_free(*text);
 		*text = NULL;
 	}
@@ -182,17 +182,18 @@ parse_keys(const char *path, const char *text, size_t len, struct key *keys, uin
 		if (s.len == 0 || s.p[0] == '#')
 			continue;
 		if (*count == max)
-			return fail(f, TV_ELIMIT, "%s:%u: more than %u key%s", path, line, max, max == 1 ? "" : "s");
+			return fail_key(f, TV_ELIMIT, "%s:%u: more than %u key%s", path, line, max,
+			    max == 1 ? "" : "s");
 		if (!key_decode(s, keys[*count].bytes, &n) || (lens == NULL && n != KEY_BYTES))
-			return fail(f, TV_EFORMAT, "%s:%u: expected 44 characters of base64 (32 bytes)%s", path, line,
-			    lens != NULL ? ", or 32 or 24 (24 or 16 bytes)" : "");
+			return fail_key(f, TV_EFORMAT, "%s:%u: expected 44 characters of base64 (32 bytes)%s", path,
+			    line, lens != NULL ? ", or 32 or 24 (24 or 16 bytes)" : "");
 		if (lens != NULL)
 			lens[*count] = n;
 		++*count;
 	}
 	if (*count == 0)
-		return fail(f, TV_EFORMAT, "%s: holds no key: copy it from another node; clusterctl keygen makes one",
-		    path);
+		return fail_key(f, TV_EFORMAT, "%s: holds no key: copy it from another node; clusterctl keygen makes "
+		    "one", path);
 	return TV_OK;
 }
 
@@ -219,10 +220,10 @@ keyring_load(const char *path, struct keyring *ring, char *errbuf, size_t cap)
 
 	*ring = (struct keyring){ .count = 0 };
 	if (sodium_init() < 0)
-		return fail(&f, TV_ESYS, "libsodium cannot start: no source of random numbers");
+		return fail_key(&f, TV_ESYS, "libsodium cannot start: no source of random numbers");
 	ring->keys = sodium_allocarray(KEYRING_KEYS_MAX, sizeof(struct key));
 	if (ring->keys == NULL)
-		return fail(&f, TV_ENOMEM, "%s: out of memory", path);
+		return fail_key(&f, TV_ENOMEM, "%s: out of memory", path);
 	err = load_keys(path, true, ring->keys, ring->lens, KEYRING_KEYS_MAX, &ring->count, &f);
 	keys_wipe_stack();
 	if (err != TV_OK)
@@ -245,7 +246,7 @@ load_lines(const char *path, struct key **lines, unsigned *count, const struct f
 
 	*lines = sodium_allocarray(SERVER_KEYS_MAX, sizeof(**lines));
 	if (*lines == NULL)
-		return fail(f, TV_ENOMEM, "%s: no locked memory for the key (see LimitMEMLOCK)", path);
+		return fail_key(f, TV_ENOMEM, "%s: no locked memory for the key (see LimitMEMLOCK)", path);
 	err = load_keys(path, true, *lines, NULL, SERVER_KEYS_MAX, count, f);
 	if (err != TV_OK) {
 		sodium_free(*lines);
@@ -274,7 +275,7 @@ derive_rpc(struct server_keys *out, const struct key *lines, const char *secret_
 
 	out->rpc = sodium_allocarray(SERVER_KEYS_MAX, sizeof(*out->rpc));
 	if (out->rpc == NULL)
-		return fail(f, TV_ENOMEM, "%s: no locked memory for the key (see LimitMEMLOCK)", secret_path);
+		return fail_key(f, TV_ENOMEM, "%s: no locked memory for the key (see LimitMEMLOCK)", secret_path);
 	for (unsigned i = 0; i < out->count; i++) {
 		server_rpc_pair(lines[i].bytes, &out->rpc[i]);
 		known = known || sodium_memcmp(out->pub, out->rpc[i].pub, KEY_BYTES) == 0;
@@ -282,9 +283,9 @@ derive_rpc(struct server_keys *out, const struct key *lines, const char *secret_
 	if (known)
 		return TV_OK;
 	if (pub_is_old(out->pub, lines, out->count))
-		return fail(f, TV_EAUTH, "%s: was made by an older version: make it anew with clusterctl keygen --pub, "
-		    "and copy it to every node", pub_path);
-	return fail(f, TV_EAUTH, "%s and %s do not belong together: copy both from the node where "
+		return fail_key(f, TV_EAUTH, "%s: was made by an older version: make it anew with clusterctl keygen "
+		    "--pub, and copy it to every node", pub_path);
+	return fail_key(f, TV_EAUTH, "%s and %s do not belong together: copy both from the node where "
 	    "clusterctl keygen ran", secret_path, pub_path);
 }
 
@@ -293,7 +294,7 @@ derive_raft(struct server_keys *out, const struct key *lines, const char *secret
 {
 	out->raft = sodium_allocarray(SERVER_KEYS_MAX, sizeof(*out->raft));
 	if (out->raft == NULL)
-		return fail(f, TV_ENOMEM, "%s: no locked memory for the key (see LimitMEMLOCK)", secret_path);
+		return fail_key(f, TV_ENOMEM, "%s: no locked memory for the key (see LimitMEMLOCK)", secret_path);
 	for (unsigned i = 0; i < out->count; i++)
 		server_raft_psk(lines[i].bytes, out->raft[i].bytes);
 	return TV_OK;
@@ -310,7 +311,7 @@ server_keys_load(const char *secret_path, const char *pub_path, enum server_part
 
 	*out = (struct server_keys){ 0 };
 	if (sodium_init() < 0)
-		return fail(&f, TV_ESYS, "libsodium cannot start: no source of random numbers");
+		return fail_key(&f, TV_ESYS, "libsodium cannot start: no source of random numbers");
 	if (part != SERVER_RAFT && pub_path != NULL)
 		err = load_keys(pub_path, false, (struct key *)out->pub, NULL, 1, &one, &f);
 	if (err == TV_OK && part != SERVER_CLIENT)

@@ -49,7 +49,7 @@ struct server_keys {
 	struct key_pair *rpc;	/* rpcd proves by one of them that it is a server's */
 	struct key *raft;	/* psks of the raft links; the first one dials */
 	unsigned count;
-	uint8_t pub[KEY_BYTES];	/* server.pub: whom rpcd dials; not for SERVER_RAFT */
+	uint8_t pub[KEY_BYTES];	/* server.pub: the servers that rpcd dials have it; not for SERVER_RAFT */
 };
 
 enum server_part { SERVER_CLIENT, SERVER_RPC, SERVER_RAFT };

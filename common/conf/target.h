@@ -1,5 +1,5 @@
 /*
- * What may be written where this node dials somebody: an address, a host name, a name of SRV records, or a file that
+ * What may be written where this node dials another: an address, a host name, a name of SRV records, or a file that
  * lists addresses.  Pure: names are resolved, and files read, by the process that is for it (gossipd/names/).
  */
 #ifndef TV_COMMON_CONF_TARGET_H

@@ -15,7 +15,7 @@ struct parser {
 static enum tv_err parse_value(struct parser *ps, struct ucl_node *n);
 
 static enum tv_err __attribute__((format(printf, 3, 4)))
-fail(struct parser *ps, enum tv_err err, const char *fmt, ...)
+fail_here(struct parser *ps, enum tv_err err, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -58,7 +58,7 @@ unexpected(struct parser *ps, const char *wanted)
 {
 	char c[16];
 
-	return fail(ps, TV_EFORMAT, "expected %s, not %s", wanted, shown(peek(ps), c));
+	return fail_here(ps, TV_EFORMAT, "expected %s, not %s", wanted, shown(peek(ps), c));
 }
 
 static enum tv_err
@@ -77,7 +77,7 @@ skip_block_comment(struct parser *ps)
 			ps->line += *ps->p++ == '\n';
 		} else {
 			ps->line = from;
-			return fail(ps, TV_EFORMAT, "the comment that begins here has no end");
+			return fail_here(ps, TV_EFORMAT, "the comment that begins here has no end");
 		}
 	} while (nested > 0);
 	return TV_OK;
@@ -150,7 +150,7 @@ unicode_escape(struct parser *ps, uint8_t *out, size_t *len)
 	}
 	if (c < 0x20 || (c >= 0xd800 && c <= 0xdfff))
 		if (c != '\t' && c != '\n')
-			return fail(ps, TV_EFORMAT, "\\u needs the four hex digits of a printable character");
+			return fail_here(ps, TV_EFORMAT, "\\u needs the four hex digits of a printable character");
 	*len += put_utf8((uint32_t)c, out + *len);
 	return TV_OK;
 }
@@ -168,7 +168,7 @@ escape(struct parser *ps, uint8_t *out, size_t *len)
 		return unicode_escape(ps, out, len);
 	}
 	if (at == NULL || to[at - from] == '\0')
-		return fail(ps, TV_EFORMAT, "this backslash escape is not one of \\\" \\\\ \\/ \\n \\t \\uXXXX");
+		return fail_here(ps, TV_EFORMAT, "this backslash escape is not one of \\\" \\\\ \\/ \\n \\t \\uXXXX");
 	ps->p++;
 	out[(*len)++] = (uint8_t)to[at - from];
 	return TV_OK;
@@ -190,12 +190,12 @@ parse_quoted(struct parser *ps, struct span *text)
 			close++;
 		}
 	if (close >= ps->end || *close != quote)
-		return fail(ps, TV_EFORMAT, "the string that begins here has no closing quote on its line");
+		return fail_here(ps, TV_EFORMAT, "the string that begins here has no closing quote on its line");
 	*text = span_of(from, (size_t)(close - from));
 	if (escapes) {
 		out = arena_alloc(ps->arena, text->len);
 		if (out == NULL)
-			return fail(ps, TV_ENOMEM, "out of memory");
+			return fail_here(ps, TV_ENOMEM, "out of memory");
 		while (ps->p < close) {
 			enum tv_err err = TV_OK;
 
@@ -226,9 +226,9 @@ parse_word(struct parser *ps, struct span *text)
 	if (text->len == 0)
 		return unexpected(ps, "a value");
 	if (is_any(peek(ps), "{[\"'"))
-		return fail(ps, TV_EFORMAT, "'%c' inside a value: put the value in double quotes", *ps->p);
+		return fail_here(ps, TV_EFORMAT, "'%c' inside a value: put the value in double quotes", *ps->p);
 	if (text->len >= 2 && from[0] == '<' && from[1] == '<')
-		return fail(ps, TV_EFORMAT, "multi-line strings are not supported");
+		return fail_here(ps, TV_EFORMAT, "multi-line strings are not supported");
 	return TV_OK;
 }
 
@@ -238,12 +238,12 @@ parse_key(struct parser *ps, struct span *key)
 	const uint8_t *from = ps->p;
 
 	if (peek(ps) == '.')
-		return fail(ps, TV_EFORMAT, "macros such as .include are not supported");
+		return fail_here(ps, TV_EFORMAT, "macros such as .include are not supported");
 	if (is_any(peek(ps), "\"'")) {
 		enum tv_err err = parse_quoted(ps, key);
 
 		if (err == TV_OK && key->len == 0)
-			err = fail(ps, TV_EFORMAT, "a key must not be empty");
+			err = fail_here(ps, TV_EFORMAT, "a key must not be empty");
 		return err;
 	}
 	while (peek(ps) >= 0 && !is_any(peek(ps), " \t\r\n=:;,{}[]\"'#"))
@@ -258,10 +258,10 @@ add_child(struct parser *ps, struct ucl_node *parent, struct ucl_node ***tail, s
 	struct ucl_node *n;
 
 	if (parent->count >= UCL_MEMBERS_MAX)
-		return fail(ps, TV_ELIMIT, "more than %d entries in one block", UCL_MEMBERS_MAX);
+		return fail_here(ps, TV_ELIMIT, "more than %d entries in one block", UCL_MEMBERS_MAX);
 	n = arena_alloc(ps->arena, sizeof(*n));
 	if (n == NULL)
-		return fail(ps, TV_ENOMEM, "out of memory");
+		return fail_here(ps, TV_ENOMEM, "out of memory");
 	n->line = ps->line;
 	parent->count++;
 	**tail = n;
@@ -278,7 +278,7 @@ named_block(struct parser *ps, struct ucl_node *n)
 	enum tv_err err;
 
 	if (n->text.len == 0)
-		return fail(ps, TV_EFORMAT, "the name of a block must not be empty");
+		return fail_here(ps, TV_EFORMAT, "the name of a block must not be empty");
 	n->type = UCL_OBJECT;
 	err = add_child(ps, n, &tail, &inner);
 	if (err != TV_OK)
@@ -307,7 +307,7 @@ parse_sign(struct parser *ps, bool *bare)
 		err = skip(ps, true);
 		if (err == TV_OK && peek(ps) != '{' && peek(ps) != '[') {
 			*ps = at;
-			return fail(ps, TV_EFORMAT, "expected '=' and a value, not the end of the line");
+			return fail_here(ps, TV_EFORMAT, "expected '=' and a value, not the end of the line");
 		}
 	}
 	return err;
@@ -325,7 +325,7 @@ parse_member(struct parser *ps, struct ucl_node *object, struct ucl_node ***tail
 		return err;
 	for (other = object->child; other != n; other = other->next)
 		if (span_eq(other->key, n->key))
-			return fail(ps, TV_EFORMAT, "key \"%.*s\" is given twice (first on line %u)",
+			return fail_here(ps, TV_EFORMAT, "key \"%.*s\" is given twice (first on line %u)",
 			    (int)(n->key.len < 64 ? n->key.len : 64), (const char *)n->key.p, other->line);
 	if ((err = parse_sign(ps, &bare)) != TV_OK || (err = parse_value(ps, n)) != TV_OK)
 		return err;
@@ -369,7 +369,7 @@ parse_members(struct parser *ps, struct ucl_node *n, int close)
 
 		if (peek(ps) < 0) {
 			ps->line = from;
-			return fail(ps, TV_EFORMAT, "the '%c' that begins here is not closed",
+			return fail_here(ps, TV_EFORMAT, "the '%c' that begins here is not closed",
 			    close == '}' ? '{' : '[');
 		}
 		if (n->type == UCL_OBJECT)
@@ -399,7 +399,7 @@ parse_value(struct parser *ps, struct ucl_node *n)
 		return parse_word(ps, &n->text);
 	}
 	if (++ps->depth > UCL_DEPTH_MAX)
-		return fail(ps, TV_ELIMIT, "blocks are nested deeper than %d", UCL_DEPTH_MAX);
+		return fail_here(ps, TV_ELIMIT, "blocks are nested deeper than %d", UCL_DEPTH_MAX);
 	ps->p++;
 	n->type = c == '{' ? UCL_OBJECT : UCL_ARRAY;
 	err = parse_members(ps, n, c == '{' ? '}' : ']');
@@ -416,7 +416,7 @@ check_bytes(struct parser *ps)
 	for (const uint8_t *p = ps->p; p < ps->end; p++) {
 		ps->line += *p == '\n';
 		if ((*p < 0x20 && !is_any(*p, "\t\r\n")) || *p == 0x7f)
-			return fail(ps, TV_EFORMAT, "%s has no place in a configuration file", shown(*p, shape));
+			return fail_here(ps, TV_EFORMAT, "%s has no place in a configuration file", shown(*p, shape));
 	}
 	ps->line = 1;
 	return TV_OK;
@@ -431,9 +431,9 @@ ucl_parse(struct span text, struct arena *a, struct ucl_node **root, struct ucl_
 
 	*error = (struct ucl_error){ 0 };
 	if (n == NULL)
-		return fail(&ps, TV_ENOMEM, "out of memory");
+		return fail_here(&ps, TV_ENOMEM, "out of memory");
 	if (text.len > UCL_TEXT_BYTES_MAX)
-		return fail(&ps, TV_ELIMIT, "the file is larger than %d bytes", UCL_TEXT_BYTES_MAX);
+		return fail_here(&ps, TV_ELIMIT, "the file is larger than %d bytes", UCL_TEXT_BYTES_MAX);
 	if (text.len >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0)
 		ps.p += 3;
 	n->line = 1;

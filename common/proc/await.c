@@ -30,7 +30,7 @@ await_more(struct await *a, const char *tag, const char *why)
 	return true;
 }
 
-/* UDP: a bind that listens to nobody and disturbs nobody. */
+/* UDP: a bind that takes nothing from other sockets. */
 static bool
 can_bind(const struct sockaddr *sa, socklen_t len)
 {

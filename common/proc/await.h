@@ -1,6 +1,6 @@
 /*
  * Addresses that the network has not brought yet: at the boot of a machine they come seconds after its daemons.
- * A start waits for them in this thread, for a bounded time; whoever started the daemon starts it again then.
+ * A start waits for them in this thread, for a bounded time; then it fails, and the service manager starts it again.
  */
 #ifndef TV_COMMON_PROC_AWAIT_H
 #define TV_COMMON_PROC_AWAIT_H
@@ -21,7 +21,7 @@ struct await {
  * False: AWAIT_LONGEST is over.  *a starts as zeros.
  */
 bool await_more(struct await *a, const char *tag, const char *why);
-/* Is ip an address of this machine, or a wildcard?  True as well when nobody can tell: bind(2) will. */
+/* Is ip an address of this machine, or a wildcard?  True as well where this cannot be found out: bind(2) tells. */
 bool await_is_here(const char *ip);
 
 #endif

@@ -141,7 +141,7 @@ parse_options(const struct daemon_spec *d, int argc, char **argv, struct options
 	return -1;
 }
 
-/* Standard descriptors that are open, and no others: whoever started us keeps what is his. */
+/* Standard descriptors that are open, and no others: others belong to the process that started us. */
 static void
 clean_descriptors(void)
 {
@@ -297,7 +297,7 @@ daemon_peer_allowed(uid_t uid)
 	return daemon_peer_is(uid, NULL);
 }
 
-/* From here on nobody else opens what is in data_dir/NAME. */
+/* From here on no other process opens what is in data_dir/NAME. */
 static enum tv_err
 take_hold(const struct daemon_spec *d, const struct privdrop *plan, struct trouble *t)
 {
@@ -436,7 +436,7 @@ static void
 notify(const char *text)
 {
 #ifdef HAVE_SYSTEMD
-	(void)sd_notify(0, text);	/* nobody to tell of a failure */
+	(void)sd_notify(0, text);	/* there is no one to tell of a failure */
 #else
 	(void)text;
 #endif
@@ -620,7 +620,7 @@ log_start(const struct daemon_spec *d)
 	buf_done(&where);
 }
 
-/* libev gives a signal that nobody watches its default action back: one more SIGTERM is no reason to end by it. */
+/* libev gives a signal without a watcher its default action back: one more SIGTERM is no reason to end by it. */
 static void
 ignore_signals(void)
 {

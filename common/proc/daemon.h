@@ -87,7 +87,7 @@ enum tv_err daemon_reload(char *errbuf, size_t cap);
 void daemon_put_addr(struct buf *out, const char *ip, uint16_t port);
 /* Ends the loop with this exit status (after leave: 0; data base failure: 1). */
 void daemon_quit(int status);
-/* The exit status so far: for whoever cannot return from spec->stop. */
+/* The exit status so far: for code that cannot return from spec->stop. */
 int daemon_status(void);
 /* Are data_dir/NAME and the socket where they belong?  "ok" or a sentence, for info. */
 const char *daemon_folders(void);
@@ -98,7 +98,7 @@ void daemon_ready(const char *status);
  * ordinary user: 0600.  The file is looked after from then on.  At most once.  The descriptor, or -1 with errno.
  */
 int daemon_socket(const struct daemon_spec *d, const char *path);
-/* May this peer use our unix socket?  Root and spec->socket_users; or whoever started us, when not started as root. */
+/* May this peer use our unix socket?  Root and spec->socket_users; not started as root: the user that started us. */
 bool daemon_peer_allowed(uid_t uid);
 /* Is this peer root or this one of spec->socket_users?  Not started as root: it is when it is allowed. */
 bool daemon_peer_is(uid_t uid, const char *user);

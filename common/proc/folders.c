@@ -43,7 +43,7 @@ struct folders {
 
 /* text: what is wrong now, "" if nothing is. */
 static void
-judge(struct folders *f, struct trouble *t, const char *text, const char *what)
+judge_folder(struct folders *f, struct trouble *t, const char *text, const char *what)
 {
 	struct mono now = clock_mono();
 
@@ -66,7 +66,7 @@ file_missing(struct folders *f)
 		bool there = fstatat(f->opt.hold->dir, f->opt.keeps[i], &st, AT_SYMLINK_NOFOLLOW) == 0;
 
 		if (!there && errno != ENOENT && errno != ENOTDIR)
-			continue;		/* nobody can tell now */
+			continue;		/* it cannot be told now */
 		f->missing[i] = there || !f->kept[i] ? 0 : f->missing[i] + 1;
 		f->kept[i] = f->kept[i] || there;
 		if (f->missing[i] >= MISSING_LOOKS)
@@ -99,7 +99,7 @@ judge_data(void *ctx)
 		    f->opt.name, f->opt.without != NULL ? f->opt.without : "");
 	else if (f->state == HOLD_UNSURE)
 		snprintf(text, sizeof(text), "%.700s; checking again every second", f->why);
-	judge(f, &f->data, text, f->opt.hold->path);
+	judge_folder(f, &f->data, text, f->opt.hold->path);
 	if (lost && !f->told && f->opt.lost != NULL) {
 		f->told = true;
 		f->opt.lost(f->opt.ctx);
@@ -118,7 +118,7 @@ look_at_socket(struct folders *f)
 		snprintf(text, sizeof(text), "%s: the socket was removed or replaced while %s runs: existing "
 		    "connections continue, new ones fail. Restart %s to create the folder and the socket again",
 		    f->socket, f->opt.name, f->opt.name);
-	judge(f, &f->run, text, f->socket);
+	judge_folder(f, &f->run, text, f->socket);
 }
 
 static void

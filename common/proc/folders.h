@@ -1,7 +1,7 @@
 /*
  * Looks after the folders of a running daemon: once a second, are its data folder and its unix socket still where their
- * paths say?  Somebody removes or replaces them sooner or later, and nothing else would tell: what is open goes on
- * working, and is gone at the end of the process.
+ * paths say?  They are removed or replaced by mistake sooner or later, and nothing else would tell: what is open goes
+ * on working, and is gone at the end of the process.
  *
  * Inside the walls neither can be made again: a socket cannot be bound, and the folder above is root's.  So this says
  * what is wrong and what to do, at most once a minute, and takes it back when it is right again.

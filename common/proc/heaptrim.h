@@ -23,7 +23,7 @@ struct heaptrim {		/* caller's storage; nothing to free */
 
 /* Looks every `period` (10 s in the daemons); the loop is not kept alive by it. */
 void heaptrim_start(struct heaptrim *h, struct ev_loop *loop, struct mono period);
-/* At once: for whoever knows that very much was just freed.  Takes milliseconds when it was. */
+/* At once: for a caller that has just freed very much.  Takes milliseconds when it was. */
 void heaptrim_now(void);
 void heaptrim_stop(struct heaptrim *h);
 /* The rule: with this much processor time used so far, is it time to trim? */

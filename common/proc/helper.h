@@ -20,7 +20,7 @@
 #define HELPER_STATE_BYTES 160		/* of helper_state() */
 #define HELPER_STEADY MONO_S(60)	/* a process that has lived for so long resets the pause */
 
-#define HELPER_RETIRE MONO_S(1)	/* nobody serves meanwhile */
+#define HELPER_RETIRE MONO_S(1)	/* no process serves meanwhile */
 
 struct helper;
 

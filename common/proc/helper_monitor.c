@@ -184,7 +184,7 @@ spawn(struct monitor *m, const struct order *o, int fd)
 }
 
 static void
-end(struct monitor *m, const struct order *o)
+end_child(struct monitor *m, const struct order *o)
 {
 	for (unsigned i = 0; i < HELPER_CHILDREN_MAX; i++) {
 		struct child *c = &m->children[i];
@@ -200,7 +200,7 @@ obey(struct monitor *m, const struct order *o, int fd)
 	if (o->what == ORDER_SPAWN && fd >= 0) {
 		spawn(m, o, fd);
 	} else if (o->what == ORDER_END) {
-		end(m, o);
+		end_child(m, o);
 	} else if (o->what == ORDER_LOG && o->value <= LOG_LVL_DEBUG) {
 		m->level = (int)o->value;
 		log_init(m->conf->owner, (enum log_level)m->level, (enum log_dest)m->conf->log_dest);

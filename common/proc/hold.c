@@ -35,7 +35,7 @@ in_use(const struct hold *h, int fd, char *errbuf, size_t cap)
 	return TV_EAGAIN;
 }
 
-/* Of nobody else, and under no second name: whoever can open a file can lock it. */
+/* Of no other user, and under no second name: a process that can open a file can lock it. */
 static enum tv_err
 check_file(const struct hold *h, int fd, char *errbuf, size_t cap)
 {
@@ -50,7 +50,7 @@ check_file(const struct hold *h, int fd, char *errbuf, size_t cap)
 	return TV_EPERM;
 }
 
-/* Is it still the file of that name?  TV_OK, TV_ENOENT, or TV_ESYS: nobody can tell now; errno. */
+/* Is it still the file of that name?  TV_OK, TV_ENOENT, or TV_ESYS: it cannot be told now; errno. */
 static enum tv_err
 still_there(const struct hold *h, int fd)
 {
@@ -94,7 +94,7 @@ lock_once(const struct hold *h, int *fd, char *errbuf, size_t cap)
 	return err;
 }
 
-/* Somebody may remove the file between our open and our lock: then a lock on it keeps nobody out. */
+/* The file may be removed between our open and our lock: then a lock on it keeps no process out. */
 static enum tv_err
 take_lock(struct hold *h, char *errbuf, size_t cap)
 {
@@ -163,7 +163,7 @@ hold_take(struct hold *h, const struct privdrop *plan, const char *data_dir, con
 	return err;
 }
 
-/* Only somebody else's lock is the end: what else is in the way of ours may pass, or keeps others out as well. */
+/* Only another process's lock is the end: what else is in the way of ours may pass, or keeps others out as well. */
 static enum hold_state
 check_lock(struct hold *h, char *why, size_t cap)
 {

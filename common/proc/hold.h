@@ -30,8 +30,8 @@ struct hold {
 /*
  * Locks data_dir/name, which exists (privdrop_data_dir()), before anything in it is opened.  As root it acts as the
  * daemon's user meanwhile, so that no link in that user's folder can turn root against another file, and no capability
- * to override file modes is needed.  owner: one line without "pid", for whoever is refused later: "node n1 at 10.0.0.1
- * (run_dir /run/triumvir)".
+ * to override file modes is needed.  owner: one line without "pid", for the process that is refused later: "node n1 at
+ * 10.0.0.1 (run_dir /run/triumvir)".
  *
  * TV_EAGAIN: another process has it; errbuf says "FOLDER: in use by pid N of node ..." with the remedy.  TV_EPERM,
  * TV_ESYS, TV_EINVAL (too long) with a sentence.
@@ -41,13 +41,13 @@ enum tv_err hold_take(struct hold *h, const struct privdrop *plan, const char *d
 enum hold_state {
 	HOLD_KEPT,		/* all is well */
 	HOLD_UNSURE,		/* it could not be looked at, or its lock file is gone and cannot be made again */
-	HOLD_LOST,		/* removed, replaced, or somebody else has locked it */
+	HOLD_LOST,		/* removed, replaced, or locked by another process */
 };
 
 /*
- * Is the folder still at its path, and ours?  A lock file that was removed is made again while nobody else has taken
- * it.  Not kept: one sentence in why.  What may pass, as a want of descriptors, memory or room, or a file system that
- * does not answer, is HOLD_UNSURE.  Asks for names that are open already, so it waits for no disk.
+ * Is the folder still at its path, and ours?  A lock file that was removed is made again while no other process has
+ * taken it.  Not kept: one sentence in why.  What may pass, as a want of descriptors, memory or room, or a file system
+ * that does not answer, is HOLD_UNSURE.  Asks for names that are open already, so it waits for no disk.
  */
 enum hold_state hold_check(struct hold *h, char *why, size_t cap);
 /* Lets go; the lock file stays. */

@@ -46,7 +46,7 @@ loop_turns_start(struct loop_turns *t, struct ev_loop *loop)
 	t->begin.data = t->end.data = t;
 	ev_check_start(loop, &t->begin);
 	ev_prepare_start(loop, &t->end);
-	ev_unref(loop);			/* they keep nobody waiting */
+	ev_unref(loop);			/* they do not keep the loop alive */
 	ev_unref(loop);
 }
 

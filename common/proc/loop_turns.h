@@ -12,7 +12,7 @@
 
 struct loop_turns {			/* the owner's storage; nothing to free */
 	struct ev_loop *loop;
-	/* A turn has lasted so long; set before loop_turns_start().  NULL: nobody wants to know. */
+	/* A turn has lasted so long; set before loop_turns_start().  NULL: turns are only counted. */
 	void (*on_turn)(void *ctx, struct mono wall);
 	void *ctx;
 	/* Its own. */

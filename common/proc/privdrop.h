@@ -13,7 +13,7 @@
 
 struct privdrop {
 	bool switches;		/* started as root: the user changes */
-	uid_t uid;		/* the daemon's user, or whoever started us */
+	uid_t uid;		/* the daemon's user, or the one that started us */
 	gid_t gid;
 	bool grouped;		/* keeps DAEMON_GROUP, whose id is group_gid */
 	gid_t group_gid;
@@ -29,7 +29,7 @@ enum tv_err privdrop_plan(const char *user, const char *socket_group, bool group
     char *errbuf, size_t cap);
 /* Makes dir (and those above it) 0755 if it is missing; refuses one that others may write. */
 enum tv_err privdrop_run_dir(const char *dir, char *errbuf, size_t cap);
-/* Makes data_dir/name 0700 for the user; refuses one that belongs to somebody else, or a link. */
+/* Makes data_dir/name 0700 for the user; refuses one that belongs to another user, or a link. */
 enum tv_err privdrop_data_dir(const struct privdrop *plan, const char *data_dir, const char *name,
     char *errbuf, size_t cap);
 /*

@@ -56,8 +56,8 @@ struct sandbox_policy {
 void sandbox_path(struct sandbox_policy *p, const char *path, enum sandbox_access access);
 void sandbox_port(struct sandbox_policy *p, uint16_t port);
 /*
- * For who asks strangers anywhere, by name and behind TLS: sockets and threads, and to read, the hosts file, what DNS
- * and the order of both need, and the system's certificates.  Adds SANDBOX_INTERNET_PATHS paths.
+ * For processes that dial strangers anywhere, by name and with TLS: sockets and threads, and to read, the hosts file,
+ * what DNS and the order of both need, and the system's certificates.  Adds SANDBOX_INTERNET_PATHS paths.
  */
 #define SANDBOX_INTERNET_PATHS 13
 void sandbox_internet(struct sandbox_policy *p);

@@ -115,9 +115,9 @@ RECORD(msg_raft_status,
 	(STR, leader_addr),		/* "ip:port" or "" */
 	(STR, leader_name), (U64, voters), (BOOL, is_voter), (U64, leader_seen_ms))
 RECORD(msg_raft_leave, (BOOL, force),
-	(STR, token, SF_LATER))		/* of whoever asks: it needs agent:write on this node */
+	(STR, token, SF_LATER))		/* that was shown: it needs agent:write on this node */
 RECORD(msg_raft_recover, (BOOL, dry_run),
-	(STR, token, SF_LATER))		/* of whoever asks: it needs operator:write, to look operator:read */
+	(STR, token, SF_LATER))		/* that was shown: it needs operator:write, to look operator:read */
 RECORD(msg_raft_hello,
 	(U64, version),			/* the lowest that is spoken */
 	(STR, node_id), (STR, node_name), (STR, store_id),

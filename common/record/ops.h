@@ -43,7 +43,7 @@ enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
 enum op_trait {
 	OP_REPEATABLE = 1,	/* safe to ask again although the first question may have been carried out */
 	OP_STALE_OK = 2,	/* any server may answer when asked with OP_STALE */
-	OP_INTERNAL = 4,	/* proposed by the leader itself; nobody may ask for it */
+	OP_INTERNAL = 4,	/* proposed by the leader itself; no request may be of it */
 	OP_SHORT = 8,		/* one record, or address: waits for no reads of many (raftd/engine/statethread.h) */
 	OP_MAKES_ID = 16,	/* the proposer adds a new UUID */
 	OP_LOGGED = 32,		/* changes the cluster: the log says who asked */
@@ -65,10 +65,10 @@ enum op_resource {
 enum op_right { OP_MAY_READ, OP_MAY_LIST, OP_MAY_WRITE };
 enum op_scope {
 	OP_OBJECT,		/* the right to the object that the field names ("": to any) */
-	OP_FILTER,		/* anybody may ask, and is shown what records he may read */
+	OP_FILTER,		/* any token may ask, and is shown the records that it may read */
 	OP_ALL,			/* the right to the resource as a whole */
 	OP_VERB,		/* the same; the field is 0 for reading, else for writing */
-	OP_NONE,		/* nobody is refused, because ... */
+	OP_NONE,		/* no token is refused, because ... */
 };
 struct op_access {
 	enum op_scope scope;
@@ -367,7 +367,7 @@ void op_reply_write(struct buf *b, const struct op_reply *a);		/* value must be 
 void op_reply_begin(struct buf *b, const struct op_reply *a);	/* the same up to the value, which follows */
 /*
  * The value is whole, unless it is long (above 64 KB, maybe a million records, which to walk over takes tens of
- * milliseconds): then it is the rest of the body, and whoever reads it finds out where it ends.
+ * milliseconds): then it is the rest of the body, and its reader finds out where it ends.
  */
 enum tv_err op_reply_read(struct span body, struct op_reply *a);
 

@@ -89,7 +89,7 @@ RECORD(service_proxy,			/* of a service that is a proxy or a gateway, by its Kin
 	(STR, LocalServiceAddress, SF_OMITEMPTY), (U64, LocalServicePort, SF_OMITEMPTY),
 	(STR, LocalServiceSocketPath, SF_OMITEMPTY), (STR, Mode),
 	(OBJ, TransparentProxy, transparent_proxy, SF_OMITEMPTY | SF_NILEMPTY),
-	(JSON, Config, SF_OMITEMPTY),	/* of any form, which nobody here looks into */
+	(JSON, Config, SF_OMITEMPTY),	/* of any form, which is not looked into here */
 	(OBJS, Upstreams, upstream, SF_OMITEMPTY),
 	(OBJ, MeshGateway, mesh_gateway), (OBJ, Expose, expose))
 RECORD(service_connect,

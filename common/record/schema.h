@@ -1,7 +1,7 @@
 /*
  * A schema is a table of fields: the name as the API spells it, the type, the place in the C struct.  The rows
  * of RECORD() make it (common/record/record.h).  From it come msgpack in and out (stored records, operation
- * bodies), JSON in and out, and the filter selectors.  Nobody writes converters by hand.
+ * bodies), JSON in and out, and the filter selectors.  No converter is written by hand.
  *
  * msgpack form: an array of the fields in table order.  A reader accepts fewer elements (the rest stay at
  * the default) and skips more, so a newer version may append fields to a table, never insert or remove.
@@ -51,7 +51,7 @@ enum schema_flags {
 	SF_READONLY = 32,	/* ignored in JSON input (CreateIndex, ModifyIndex) */
 	SF_KEYSHOWN = 64,	/* ST_OBJMAP: the key field is shown inside too */
 	SF_NILEMPTY = 256,	/* ST_OBJ: nil in msgpack when all of it is empty */
-	SF_SNAKE = 512,		/* ST_OBJ: JSON in: what is in it may be spelled in snake_case, whoever asks */
+	SF_SNAKE = 512,		/* ST_OBJ: JSON in: what is in it may be spelled in snake_case, in each request */
 	SF_LISTS = 1024,	/* ST_OBJMAP, in filters: an object is but a list, the second field of sub */
 	SF_FREE = 2048,		/* text of any characters, no name: see schema_names_fit() */
 	SF_LATER = 128,		/* bodies of messages: appended by a later version, may be missing */

@@ -23,7 +23,7 @@ static void literal(struct run *r, bool quoted);
 
 /* The first one counts. */
 static void
-fail(struct run *r, enum tv_err err, size_t at, const char *what, struct span name)
+fail_at(struct run *r, enum tv_err err, size_t at, const char *what, struct span name)
 {
 	unsigned line = 1, column = 1;
 
@@ -51,7 +51,7 @@ skip_spaces(struct run *r)
 }
 
 static bool
-take(struct run *r, int c)
+take_char(struct run *r, int c)
 {
 	skip_spaces(r);
 	if (peek(r, 0) != c)
@@ -66,8 +66,8 @@ need(struct run *r, int c)
 	char what[] = "expected ?";
 
 	what[sizeof(what) - 2] = (char)c;
-	if (!take(r, c))
-		fail(r, TV_EFORMAT, r->at, what, SPAN_NONE);
+	if (!take_char(r, c))
+		fail_at(r, TV_EFORMAT, r->at, what, SPAN_NONE);
 }
 
 /* -- values -- */
@@ -87,7 +87,7 @@ number_of(struct run *r, struct val v, size_t where)
 	for (i = minus; i < text.len && i < 18 && text.p[i] >= '0' && text.p[i] <= '9'; i++)
 		n = n * 10 + text.p[i] - '0';
 	if (text.len == 0 || i < text.len)
-		fail(r, TV_EINVAL, where, "not a number: ", text);
+		fail_at(r, TV_EINVAL, where, "not a number: ", text);
 	r->out->len = v.at;
 	return minus ? -n : n;
 }
@@ -128,7 +128,7 @@ variable(struct run *r, struct span name, size_t where)
 			buf_putspan(r->out, *known[i].value);
 			return v;
 		}
-	fail(r, TV_EINVAL, where, "unknown variable accessed: ", name);
+	fail_at(r, TV_EINVAL, where, "unknown variable accessed: ", name);
 	return v;
 }
 
@@ -140,7 +140,7 @@ call(struct run *r, struct span name, size_t where)
 
 	need(r, ')');
 	if (!span_eqs(name, "match"))
-		fail(r, TV_EINVAL, where, "unknown function called: ", name);
+		fail_at(r, TV_EINVAL, where, "unknown function called: ", name);
 	else if (r->err == TV_OK && n >= 0 && (uint64_t)n < r->v->group_count)
 		buf_putspan(r->out, r->v->groups[n]);
 	return (struct val){ .at = at };
@@ -155,7 +155,7 @@ named(struct run *r)
 	while (in_name(peek(r, 0)))
 		r->at++;
 	name = span_of(r->in.p + from, r->at - from);
-	return take(r, '(') ? call(r, name, from) : variable(r, name, from);
+	return take_char(r, '(') ? call(r, name, from) : variable(r, name, from);
 }
 
 static struct val
@@ -167,7 +167,7 @@ digits(struct run *r)
 	for (; peek(r, 0) >= '0' && peek(r, 0) <= '9'; r->at++) {
 		n = n * 10 + r->in.p[r->at] - '0';
 		if (r->at - from == 17)
-			fail(r, TV_EFORMAT, from, "a number has at most 17 digits", SPAN_NONE);
+			fail_at(r, TV_EFORMAT, from, "a number has at most 17 digits", SPAN_NONE);
 	}
 	return number(n);
 }
@@ -181,7 +181,7 @@ primary(struct run *r)
 	skip_spaces(r);
 	c = peek(r, 0);
 	if (++r->depth > INTERPOLATE_NESTING_MAX) {
-		fail(r, TV_EFORMAT, r->at, "nested too deeply", SPAN_NONE);
+		fail_at(r, TV_EFORMAT, r->at, "nested too deeply", SPAN_NONE);
 	} else if (c >= '0' && c <= '9') {
 		v = digits(r);
 	} else if (c == '"') {
@@ -197,7 +197,7 @@ primary(struct run *r)
 	} else if (in_name(c) && c != '.') {
 		v = named(r);
 	} else {
-		fail(r, TV_EFORMAT, r->at, "expected an expression", SPAN_NONE);
+		fail_at(r, TV_EFORMAT, r->at, "expected an expression", SPAN_NONE);
 	}
 	r->depth--;
 	return v;
@@ -210,7 +210,7 @@ compute(struct run *r, int op, int64_t a, int64_t b, size_t where)
 	uint64_t x = (uint64_t)a, y = (uint64_t)b;
 
 	if ((op == '/' || op == '%') && b == 0) {
-		fail(r, TV_EINVAL, where, "divide by zero", SPAN_NONE);
+		fail_at(r, TV_EINVAL, where, "divide by zero", SPAN_NONE);
 		return number(0);
 	}
 	if (op == '+')
@@ -264,7 +264,7 @@ escape(struct run *r)
 	const char *at = peek(r, 0) > 0 ? strchr(from, peek(r, 0)) : NULL;
 
 	if (at == NULL)
-		fail(r, TV_EFORMAT, r->at, "unknown escape sequence", SPAN_NONE);
+		fail_at(r, TV_EFORMAT, r->at, "unknown escape sequence", SPAN_NONE);
 	else
 		buf_u8(r->out, (uint8_t)to[at - from]);
 	r->at++;
@@ -279,7 +279,7 @@ braces(struct run *r)
 	put_value(r, expression(r));
 	skip_spaces(r);
 	if (peek(r, 0) < 0)
-		fail(r, TV_EFORMAT, from, "expected } for this ${", SPAN_NONE);
+		fail_at(r, TV_EFORMAT, from, "expected } for this ${", SPAN_NONE);
 	need(r, '}');
 }
 
@@ -310,7 +310,7 @@ literal(struct run *r, bool quoted)
 		}
 	}
 	if (quoted)
-		fail(r, TV_EFORMAT, from, "expected \" for this text", SPAN_NONE);
+		fail_at(r, TV_EFORMAT, from, "expected \" for this text", SPAN_NONE);
 }
 
 enum tv_err

@@ -21,7 +21,7 @@ peek(const struct scan *s, size_t ahead)
 }
 
 static void
-fail(struct scan *s, const char *what, size_t from)
+fail_from(struct scan *s, const char *what, size_t from)
 {
 	if (!s->failed)
 		buf_printf(s->why, "%s: `%.*s`", what, (int)(s->in.len - from), (const char *)s->in.p + from);
@@ -65,7 +65,7 @@ take_octal(struct scan *s, size_t from)
 	for (; n < 3 && peek(s, 0) >= '0' && peek(s, 0) <= '7'; n++)
 		v = v * 8 + s->in.p[s->at++] - '0';
 	if (n == 0 || (n == 1 && v != 0))
-		fail(s, "invalid escape sequence", from);
+		fail_from(s, "invalid escape sequence", from);
 	buf_printf(s->out, "\\x{%x}", v);
 }
 
@@ -76,7 +76,7 @@ take_escape(struct scan *s, bool in_class)
 	int c = peek(s, 0);
 
 	if (c < 0) {
-		fail(s, "trailing backslash at end of expression", from);
+		fail_from(s, "trailing backslash at end of expression", from);
 	} else if (c >= '0' && c <= '9') {
 		take_octal(s, from);
 	} else if (c == 'Q') {
@@ -92,9 +92,9 @@ take_escape(struct scan *s, bool in_class)
 		s->at++;
 		buf_puts(s->out, "\\x{b}");
 	} else if (c == 'x' && peek(s, 1) != '{' && (hex_value(peek(s, 1)) < 0 || hex_value(peek(s, 2)) < 0)) {
-		fail(s, "invalid escape sequence", from);
+		fail_from(s, "invalid escape sequence", from);
 	} else if (is_alnum(c) && strchr(in_class ? "dDwWSafnrtxpP" : "dDwWbBAzafnrtxpP", c) == NULL) {
-		fail(s, "invalid escape sequence", from);
+		fail_from(s, "invalid escape sequence", from);
 	} else {
 		bool braces = (c == 'x' || c == 'p' || c == 'P') && peek(s, 1) == '{';
 
@@ -117,7 +117,7 @@ take_class(struct scan *s)
 		int c = peek(s, 0);
 
 		if (c < 0)
-			fail(s, "missing closing ]", from);
+			fail_from(s, "missing closing ]", from);
 		else if (c == ']' && !first)
 			break;
 		else if (c == ']')
@@ -143,7 +143,7 @@ take_open(struct scan *s)
 	size_t from = s->at;
 
 	if (peek(s, 1) == '*')
-		fail(s, "missing argument to repetition operator", from + 1);
+		fail_from(s, "missing argument to repetition operator", from + 1);
 	if (peek(s, 1) != '?') {
 		copy(s, 1);
 		s->depth++;
@@ -158,7 +158,7 @@ take_open(struct scan *s)
 	while (peek(s, n) > 0 && strchr("imsU-", peek(s, n)) != NULL)
 		n++;
 	if (peek(s, n) != ':' && (peek(s, n) != ')' || n == 2))
-		fail(s, "invalid or unsupported Perl syntax", from);
+		fail_from(s, "invalid or unsupported Perl syntax", from);
 	s->depth += peek(s, n) == ':';
 	copy(s, n < s->in.len - s->at ? n + 1 : 1);
 }
@@ -167,7 +167,7 @@ static void
 take_close(struct scan *s)
 {
 	if (s->depth == 0)
-		fail(s, "unexpected )", s->at);
+		fail_from(s, "unexpected )", s->at);
 	else
 		s->depth--;
 	copy(s, 1);
@@ -187,7 +187,7 @@ repeat_length(struct scan *s)
 			v = v > REGEX_REPEAT_MAX ? v : v * 10 + (unsigned)c - '0';
 			digits++;
 			if (v > REGEX_REPEAT_MAX)
-				fail(s, "invalid repeat count", s->at);
+				fail_from(s, "invalid repeat count", s->at);
 		} else if (c == ',' && digits > 0 && memchr(s->in.p + s->at, ',', n) == NULL) {
 			v = 0;
 		} else {
@@ -204,7 +204,7 @@ take_repeat(struct scan *s, size_t n)
 	size_t from = s->at;
 
 	if (s->repeated)
-		fail(s, "invalid nested repetition operator", from);
+		fail_from(s, "invalid nested repetition operator", from);
 	copy(s, n);
 	if (peek(s, 0) == '?')
 		copy(s, 1);
@@ -248,6 +248,6 @@ regex_translate(struct span pattern, struct buf *out, struct buf *why)
 	while (s.at < pattern.len && !s.failed)
 		take_one(&s);
 	if (s.depth > 0)
-		fail(&s, "missing closing )", 0);
+		fail_from(&s, "missing closing )", 0);
 	return !s.failed;
 }

@@ -62,7 +62,7 @@ rfc3339_print(int64_t ns, struct buf *out)
 
 /* So many digits off the front, and the mark behind them; 0: none. */
 static bool
-take(struct span *in, unsigned digits, char mark, int *out)
+take_number(struct span *in, unsigned digits, char mark, int *out)
 {
 	*out = 0;
 	if (in->len < digits + (mark != 0))
@@ -109,7 +109,7 @@ take_offset(struct span *in, int64_t *seconds)
 		return false;
 	sign = in->p[0] == '+' ? 1 : -1;
 	*in = span_of(in->p + 1, 5);
-	if (!take(in, 2, ':', &hours) || !take(in, 2, 0, &minutes) || hours > 23 || minutes > 59)
+	if (!take_number(in, 2, ':', &hours) || !take_number(in, 2, 0, &minutes) || hours > 23 || minutes > 59)
 		return false;
 	*seconds = sign * (hours * 3600ll + minutes * 60ll);
 	return true;
@@ -130,9 +130,10 @@ rfc3339_parse(struct span text, int64_t *ns)
 	int64_t fraction, offset, s;
 
 	*ns = 0;
-	if (text.len > RFC3339_BYTES_MAX || !take(&text, 4, '-', &year) || !take(&text, 2, '-', &month) ||
-	    !take(&text, 2, 'T', &day) || !take(&text, 2, ':', &hour) || !take(&text, 2, ':', &minute) ||
-	    !take(&text, 2, 0, &second) || !take_fraction(&text, &fraction) || !take_offset(&text, &offset))
+	if (text.len > RFC3339_BYTES_MAX || !take_number(&text, 4, '-', &year) || !take_number(&text, 2, '-', &month) ||
+	    !take_number(&text, 2, 'T', &day) || !take_number(&text, 2, ':', &hour) ||
+	    !take_number(&text, 2, ':', &minute) || !take_number(&text, 2, 0, &second) ||
+	    !take_fraction(&text, &fraction) || !take_offset(&text, &offset))
 		return TV_EFORMAT;
 	if (month < 1 || month > 12 || day < 1 || day > days_in(year, month) || hour > 23 || minute > 59 || second > 59)
 		return TV_EFORMAT;
