@@ -91,7 +91,8 @@ mix_suspect(struct mix *m, const struct bench *b)
 	put_ping(m, b, 2);
 	face_make(&b->faces, 2, &node);
 	face_make(&b->faces, 1, &from);
-	wire_put_suspect(mix_part(m), &(struct wire_accuse){ 3, span_str(node.name), span_str(from.name) });
+	wire_put_suspect(mix_part(m), &(struct wire_accuse){ .incarnation = 3, .node = span_str(node.name),
+	    .from = span_str(from.name) });
 }
 
 /* As many alives as a datagram takes: what a pool in which much changes says. */

@@ -36,7 +36,8 @@ hear(uint64_t ltime, const char *name, struct span payload)
 {
 	struct buf b = BUF_INIT(1 << 20);
 
-	serf_put_user_event(&b, &(struct serf_user_event){ ltime, span_str(name), payload, true });
+	serf_put_user_event(&b, &(struct serf_user_event){ .ltime = ltime, .name = span_str(name),
+	    .payload = payload, .cc = true });
 	return one_serf(&o, &b);
 }
 

@@ -350,7 +350,7 @@ START_TEST(test_stream_prefix)
 	ck_assert_int_eq(stream_feed(&r, bytes), TV_EAGAIN);
 	stream_reader_done(&r);
 	rd = rd_over(bytes.p + 1, bytes.len - 1);
-	ck_assert_int_eq(wire_read_pp_header(&rd, NULL, &h), TV_OK);
+	ck_assert_int_eq(fields_read(&rd, &wire_pp_header_table, NULL, &h), TV_OK);
 	ck_assert_int_eq(rd.p - bytes.p, json_integer_value(json_object_get(d, "header_end_offset")));
 	ck_assert_int_eq(h.nodes, json_integer_value(json_object_get(want, "Nodes")));
 	ck_assert_int_eq(h.user_state_len, json_integer_value(json_object_get(want, "UserStateLen")));
@@ -493,9 +493,8 @@ static bool
 takes_header(struct span b, struct arena *a)
 {
 	struct wire_pp_header m;
-	struct rd r = rd_span_over(b);
 
-	return wire_read_pp_header(&r, a, &m) == TV_OK;
+	return wire_get_pp_header(b, a, &m) == TV_OK;
 }
 
 /* Opens `type` and the bytes as a packet; true when a message came out. */

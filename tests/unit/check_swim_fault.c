@@ -35,7 +35,8 @@ serf_script(struct one *o)
 	struct buf b = BUF_INIT(1 << 16);
 
 	(void)one_feed(o, (struct swim_input){ .type = SWIM_IN_FIRE, .name = span_str("e"), .bytes = span_str("p") });
-	serf_put_user_event(&b, &(struct serf_user_event){ 3, span_str("f"), span_str("p"), true });
+	serf_put_user_event(&b, &(struct serf_user_event){ .ltime = 3, .name = span_str("f"),
+	    .payload = span_str("p"), .cc = true });
 	(void)one_serf(o, &b);
 	(void)one_feed(o, (struct swim_input){ .type = SWIM_IN_QUERY, .ask = &q });
 	serf_put_query(&b, &heard);

@@ -112,7 +112,8 @@ one_suspect(struct one *o, const char *name, uint32_t incarnation, const char *f
 {
 	struct buf b = BUF_INIT(4096);
 
-	wire_put_suspect(&b, &(struct wire_accuse){ incarnation, span_str(name), span_str(from) });
+	wire_put_suspect(&b, &(struct wire_accuse){ .incarnation = incarnation, .node = span_str(name),
+	    .from = span_str(from) });
 	return feed_whole(o, &b);
 }
 
@@ -121,7 +122,8 @@ one_dead(struct one *o, const char *name, uint32_t incarnation, const char *from
 {
 	struct buf b = BUF_INIT(4096);
 
-	wire_put_dead(&b, &(struct wire_accuse){ incarnation, span_str(name), span_str(from) });
+	wire_put_dead(&b, &(struct wire_accuse){ .incarnation = incarnation, .node = span_str(name),
+	    .from = span_str(from) });
 	return feed_whole(o, &b);
 }
 

@@ -56,7 +56,7 @@ write_value(struct buf *b, const struct field *f, const void *p)
 	case FIELD_UINT:
 		mpw_uint(b, load_uint(p, f->size));
 		break;
-	case FIELD_INT:
+	case FIELD_I64:
 		mpw_int(b, *(const int64_t *)p);
 		break;
 	case FIELD_BOOL:
@@ -68,14 +68,13 @@ write_value(struct buf *b, const struct field *f, const void *p)
 	case FIELD_STR:
 		mpw_raw(b, *s);
 		break;
-	case FIELD_BIN:
+	case FIELD_BIN: case FIELD_ADDR: case FIELD_VSN:
 		if (s->p == NULL)
 			mpw_nil(b);
 		else
 			mpw_raw(b, *s);
 		break;
-	case FIELD_LIST:
-	case FIELD_DICT:
+	case FIELD_LIST: case FIELD_DICT:
 		if (s->p == NULL)
 			mpw_nil(b);
 		else
@@ -104,6 +103,13 @@ fields_write(struct buf *b, const struct field_table *t, const void *object)
 		mpw_raw(b, span_of(f->key, f->key_len));
 		write_value(b, f, p);
 	}
+}
+
+void
+fields_put(struct buf *b, uint8_t type, const struct field_table *t, const void *object)
+{
+	buf_u8(b, type);
+	fields_write(b, t, object);
 }
 
 /* -- reader --------------------------------------------------------------- */
@@ -140,6 +146,15 @@ read_nested(struct rd *r, enum mp_type want)
 	return mpr_value(r);
 }
 
+/* An address is empty or that of an IP family; a version vector is empty or has all six places. */
+static bool
+length_ok(enum field_kind kind, size_t len)
+{
+	if (kind == FIELD_ADDR)
+		return len == 0 || len == 4 || len == 16;
+	return kind != FIELD_VSN || len == 0 || len >= FIELD_VSN_BYTES_MIN;
+}
+
 static uint64_t
 uint_max(unsigned size)
 {
@@ -155,7 +170,7 @@ read_value(struct rd *r, const struct field *f, struct arena *a, void *p)
 	case FIELD_UINT:
 		store_uint(p, f->size, mpr_nil(r) ? 0 : mpr_uint(r, uint_max(f->size)));
 		break;
-	case FIELD_INT:
+	case FIELD_I64:
 		*(int64_t *)p = mpr_nil(r) ? 0 : mpr_int(r);
 		break;
 	case FIELD_BOOL:
@@ -167,8 +182,10 @@ read_value(struct rd *r, const struct field *f, struct arena *a, void *p)
 	case FIELD_STR:
 		*s = mpr_bytes_or_nil(r, f->max);
 		break;
-	case FIELD_BIN:
+	case FIELD_BIN: case FIELD_ADDR: case FIELD_VSN:
 		*s = mpr_peek(r) == MP_ARRAY ? read_byte_array(r, a, f->max) : mpr_bytes_or_nil(r, f->max);
+		if (!length_ok(f->kind, s->len))
+			rd_fail(r, TV_EFORMAT);
 		break;
 	case FIELD_LIST:
 		*s = read_nested(r, MP_ARRAY);
@@ -238,4 +255,12 @@ fields_read(struct rd *r, const struct field_table *t, struct arena *a, void *ob
 			read_into(r, field_named(t, key, &next), a, object);
 	}
 	return r->err;
+}
+
+enum tv_err
+fields_get(struct span body, const struct field_table *t, struct arena *a, void *object)
+{
+	struct rd r = rd_span_over(body);
+
+	return fields_read(&r, t, a, object);
 }

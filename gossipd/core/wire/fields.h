@@ -1,10 +1,26 @@
 /*
- * Objects of the gossip wire, described by tables.
+ * FIELDS(): one list of rows makes a C struct and the table by which it is written to the gossip wire and read.
  *
- * Every message body is a msgpack map keyed by field name.  A table lists the
- * fields of a C struct in the order in which they are written (byte order of
- * the keys) and says where each stands when a peer writes the object as an
- * array.  One writer and one reader walk the tables.
+ *	FIELDS(wire_ack,
+ *		(BIN(WIRE_PAYLOAD_BYTES_MAX), payload, "Payload", 1),
+ *		(U32, seq, "SeqNo", 0))
+ *
+ * declares struct wire_ack { struct span payload; uint32_t seq; } and wire_ack_table.  wire.c alone defines
+ * FIELDS_TABLES before it includes the headers with rows; there the tables are defined as well.
+ *
+ * Every message body is a msgpack map keyed by field name.  A row is (kind, member, key, place): rows stand in the
+ * order in which the fields are written, which is the byte order of the keys; the place is that of the field, from 0,
+ * when a peer writes the object as an array.  One writer and one reader walk the tables.
+ *
+ *	U8 U16 U32 U64 I64	integers; negative for an unsigned one, or too large: TV_EFORMAT
+ *	BOOL F64		bool, double
+ *	STR(max)		struct span, never written as nil; longer than max bytes: TV_ELIMIT
+ *	BIN(max)		struct span, p == NULL is nil on the wire; too long: as above
+ *	ADDR			BIN of no, 4 or 16 bytes, else TV_EFORMAT
+ *	VSN			BIN of no or at least 6 bytes, else TV_EFORMAT
+ *	LIST DICT		struct span over a msgpack array or map, header included; SPAN_NONE is nil
+ *	OBJECT(name)		struct name, nested
+ *	OMIT(kind)		U16, STR(max) or ADDR that is not written when zero or empty
  *
  * Reader: any order, unknown keys skipped, the last of duplicate keys wins,
  * nil gives zero or empty (also for a whole object), integers of any width if
@@ -21,17 +37,24 @@
 #include "common/base/arena.h"
 #include "common/base/buf.h"
 #include "common/record/mpack.h"
+#include "common/record/record.h"
+
+#define FIELD_ADDR_BYTES_MAX 16
+#define FIELD_VSN_BYTES_MIN 6
+#define FIELD_VSN_BYTES_MAX 64	/* longer than any known one, so that a later version is still read */
 
 enum field_kind {
-	FIELD_UINT,	/* uint8_t .. uint64_t by `size`; negative or too large: TV_EFORMAT */
-	FIELD_INT,	/* int64_t */
-	FIELD_BOOL,	/* bool */
-	FIELD_F64,	/* double */
-	FIELD_STR,	/* struct span, never written as nil */
-	FIELD_BIN,	/* struct span, p == NULL is nil on the wire */
-	FIELD_LIST,	/* struct span over the msgpack array, header included; SPAN_NONE is nil */
-	FIELD_DICT,	/* the same of a map */
-	FIELD_OBJECT,	/* a nested struct, described by `sub` */
+	FIELD_UINT,			/* uint8_t .. uint64_t by `size` */
+	FIELD_I64,
+	FIELD_BOOL,
+	FIELD_F64,
+	FIELD_STR,
+	FIELD_BIN,
+	FIELD_ADDR,
+	FIELD_VSN,
+	FIELD_LIST,
+	FIELD_DICT,
+	FIELD_OBJECT,
 };
 
 struct field {
@@ -39,11 +62,11 @@ struct field {
 	enum field_kind kind;
 	uint8_t key_len;
 	bool omit;			/* not written when zero or empty */
-	uint8_t pos;			/* place in the array form, from 0 */
-	uint8_t size;			/* FIELD_UINT: bytes of the C integer */
+	uint8_t pos;			/* place in the array form */
+	uint8_t size;			/* of the member, in bytes */
 	uint16_t off;			/* of the member in the struct */
-	uint32_t max;			/* FIELD_STR, FIELD_BIN: longest value, in bytes */
-	const struct field_table *sub;	/* FIELD_OBJECT */
+	uint32_t max;			/* longest value, in bytes */
+	const struct field_table *sub;	/* OBJECT */
 };
 
 struct field_table {
@@ -54,36 +77,72 @@ struct field_table {
 
 /* Writes the object; failure shows in b->failed. */
 void fields_write(struct buf *b, const struct field_table *t, const void *object);
+/* The same behind the type byte of a message. */
+void fields_put(struct buf *b, uint8_t type, const struct field_table *t, const void *object);
 /*
  * Reads one object into *object, which is zeroed first.  Spans borrow the
  * input.  `a` holds byte fields that came as arrays of integers; with NULL
  * those forms are TV_ELIMIT.  Returns r->err.
  */
 enum tv_err fields_read(struct rd *r, const struct field_table *t, struct arena *a, void *object);
+/* The same from a body; bytes after the object are ignored. */
+enum tv_err fields_get(struct span body, const struct field_table *t, struct arena *a, void *object);
 
-/* Lines of a table: struct type, key, member, place in the array form, longest value. */
-#define F_ROW(kind_, type, key_, member, place, ...) \
-	{ .key = (key_), .key_len = sizeof(key_) - 1, .kind = (kind_), .off = offsetof(type, member), .pos = (place), \
-	    __VA_ARGS__ }
-#define F_UINT(type, key, member, place) \
-	F_ROW(FIELD_UINT, type, key, member, place, .size = sizeof(((type *)0)->member))
-#define F_UINT_OMIT(type, key, member, place) \
-	F_ROW(FIELD_UINT, type, key, member, place, .size = sizeof(((type *)0)->member), .omit = true)
-#define F_INT(type, key, member, place) F_ROW(FIELD_INT, type, key, member, place, .size = 8)
-#define F_BOOL(type, key, member, place) F_ROW(FIELD_BOOL, type, key, member, place, .size = 1)
-#define F_F64(type, key, member, place) F_ROW(FIELD_F64, type, key, member, place, .size = 8)
-#define F_STR(type, key, member, place, longest) F_ROW(FIELD_STR, type, key, member, place, .max = (longest))
-#define F_STR_OMIT(type, key, member, place, longest) \
-	F_ROW(FIELD_STR, type, key, member, place, .max = (longest), .omit = true)
-#define F_BIN(type, key, member, place, longest) F_ROW(FIELD_BIN, type, key, member, place, .max = (longest))
-#define F_BIN_OMIT(type, key, member, place, longest) \
-	F_ROW(FIELD_BIN, type, key, member, place, .max = (longest), .omit = true)
-#define F_LIST(type, key, member, place) F_ROW(FIELD_LIST, type, key, member, place, .max = 0)
-#define F_DICT(type, key, member, place) F_ROW(FIELD_DICT, type, key, member, place, .max = 0)
-#define F_OBJECT(type, key, member, place, table) F_ROW(FIELD_OBJECT, type, key, member, place, .sub = &(table))
-/* F_TABLE(ping, struct wire_ping) makes `ping` of `ping_fields`. */
-#define F_TABLE(name, type) \
-	static const struct field_table name = { name##_fields, sizeof(name##_fields) / sizeof(name##_fields[0]), \
-		sizeof(type) }
+#define FIELDS(name_, ...) \
+	struct name_ { RECORD_EACH(FIELDS_MEMBER, name_, __VA_ARGS__) }; \
+	extern const struct field_table name_##_table; \
+	FIELDS_DEFINED(FIELDS_TABLE(name_, __VA_ARGS__))
+/* An object that one .c file alone knows. */
+#define FIELDS_LOCAL(name_, ...) \
+	struct name_ { RECORD_EACH(FIELDS_MEMBER, name_, __VA_ARGS__) }; \
+	static FIELDS_TABLE(name_, __VA_ARGS__)
+/* A message with its writer and its reader: prefix_put_name and prefix_get_name of struct prefix_name. */
+#define FIELDS_MESSAGE(prefix_, name_, type_, ...) \
+	FIELDS(prefix_##_##name_, __VA_ARGS__) \
+	FIELDS_PUT(prefix_##_put_##name_, type_, prefix_##_##name_) \
+	FIELDS_GET(prefix_##_get_##name_, prefix_##_##name_)
+#define FIELDS_PUT(function_, type_, name_) \
+	static inline void function_(struct buf *b, const struct name_ *m) \
+	{ fields_put(b, (type_), &name_##_table, m); }
+#define FIELDS_GET(function_, name_) \
+	static inline enum tv_err function_(struct span body, struct arena *a, struct name_ *m) \
+	{ return fields_get(body, &name_##_table, a, m); }
+
+#ifdef FIELDS_TABLES
+#define FIELDS_DEFINED(...) __VA_ARGS__
+#else
+#define FIELDS_DEFINED(...)
+#endif
+#define FIELDS_TABLE(name_, ...) \
+	const struct field_table name_##_table = { \
+	    (const struct field[]){ RECORD_EACH(FIELDS_ROW, name_, __VA_ARGS__) }, \
+	    RECORD_EACH(RECORD_COUNT, name_, __VA_ARGS__) 0, sizeof(struct name_) };
+#define FIELDS_MEMBER(name_, row_) FIELDS_APPLY(FIELDS_MEMBER_OF, name_, RECORD_PARTS row_)
+#define FIELDS_ROW(name_, row_) FIELDS_APPLY(FIELDS_ROW_OF, name_, RECORD_PARTS row_)
+#define FIELDS_APPLY(do_, ...) do_(__VA_ARGS__)
+#define FIELDS_MEMBER_OF(name_, kind_, member_, ...) FIELDS_PICK(FIELDS_FIRST, FIELDS_##kind_) member_;
+#define FIELDS_ROW_OF(name_, kind_, member_, key_, place_) { .key = (key_), .key_len = sizeof(key_) - 1, \
+	.off = offsetof(struct name_, member_), .size = sizeof(((struct name_ *)0)->member_), .pos = (place_), \
+	FIELDS_PICK(FIELDS_OTHERS, FIELDS_##kind_) },
+#define FIELDS_PICK(do_, ...) do_(__VA_ARGS__)	/* apart: a macro does not work inside itself */
+#define FIELDS_FIRST(first_, ...) first_
+#define FIELDS_OTHERS(first_, ...) __VA_ARGS__
+
+/* What a kind is: its C type, and the rest of its row. */
+#define FIELDS_U8		uint8_t, .kind = FIELD_UINT
+#define FIELDS_U16		uint16_t, .kind = FIELD_UINT
+#define FIELDS_U32		uint32_t, .kind = FIELD_UINT
+#define FIELDS_U64		uint64_t, .kind = FIELD_UINT
+#define FIELDS_I64		int64_t, .kind = FIELD_I64
+#define FIELDS_BOOL		bool, .kind = FIELD_BOOL
+#define FIELDS_F64		double, .kind = FIELD_F64
+#define FIELDS_STR(max_)	struct span, .kind = FIELD_STR, .max = (max_)
+#define FIELDS_BIN(max_)	struct span, .kind = FIELD_BIN, .max = (max_)
+#define FIELDS_ADDR		struct span, .kind = FIELD_ADDR, .max = FIELD_ADDR_BYTES_MAX
+#define FIELDS_VSN		struct span, .kind = FIELD_VSN, .max = FIELD_VSN_BYTES_MAX
+#define FIELDS_LIST		struct span, .kind = FIELD_LIST
+#define FIELDS_DICT		struct span, .kind = FIELD_DICT
+#define FIELDS_OBJECT(name_)	struct name_, .kind = FIELD_OBJECT, .sub = &name_##_table
+#define FIELDS_OMIT(kind_)	FIELDS_##kind_, .omit = true
 
 #endif

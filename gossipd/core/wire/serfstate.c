@@ -1,42 +1,9 @@
 /* Serf's push/pull state, tags and coordinates: the formats with lists inside.  See serfwire.h. */
 #include <math.h>
 
-#include "gossipd/core/wire/fields.h"
 #include "gossipd/core/wire/serfwire.h"
 
-#define NAME WIRE_NAME_BYTES_MAX
-
-static const struct field state_fields[] = {
-	F_UINT(struct serf_state, "EventLTime", event_ltime, 3),
-	F_LIST(struct serf_state, "Events", events, 4),
-	F_UINT(struct serf_state, "LTime", ltime, 0),
-	F_LIST(struct serf_state, "LeftMembers", left_members, 2),
-	F_UINT(struct serf_state, "QueryLTime", query_ltime, 5),
-	F_DICT(struct serf_state, "StatusLTimes", status_ltimes, 1),
-};
-F_TABLE(state, struct serf_state);
-
-static const struct field slot_fields[] = {
-	F_LIST(struct serf_slot, "Events", items, 1),
-	F_UINT(struct serf_slot, "LTime", ltime, 0),
-};
-F_TABLE(slot, struct serf_slot);
-
-static const struct field item_fields[] = {
-	F_STR(struct serf_event_item, "Name", name, 0, SERF_EVENT_BYTES_MAX),
-	F_BIN(struct serf_event_item, "Payload", payload, 1, SERF_EVENT_BYTES_MAX),
-};
-F_TABLE(item, struct serf_event_item);
-
 /* -- push/pull state -------------------------------------------------------- */
-
-enum tv_err
-serf_get_state(struct span body, struct arena *a, struct serf_state *m)
-{
-	struct rd r = rd_span_over(body);
-
-	return fields_read(&r, &state, a, m);
-}
 
 /* Pairs of a map; SPAN_NONE and nil are empty ones. */
 static uint32_t
@@ -67,7 +34,7 @@ serf_status_next(struct serf_status_iter *it, struct span *name, uint64_t *ltime
 	if (it->left == 0)
 		return walk_end(&it->rd);
 	it->left--;
-	*name = mpr_bytes(&it->rd, NAME);
+	*name = mpr_bytes(&it->rd, WIRE_NAME_BYTES_MAX);
 	*ltime = mpr_nil(&it->rd) ? 0 : mpr_uint(&it->rd, UINT64_MAX);
 	if (it->rd.err == TV_OK)
 		return TV_OK;
@@ -91,13 +58,13 @@ serf_slot_next(struct serf_list *it, struct arena *a, struct serf_slot *out)
 {
 	while (it->left > 0 && mpr_nil(&it->rd))
 		it->left--;
-	return it->left == 0 ? walk_end(&it->rd) : next_object(it, &slot, a, out);
+	return it->left == 0 ? walk_end(&it->rd) : next_object(it, &serf_slot_table, a, out);
 }
 
 enum tv_err
 serf_item_next(struct serf_list *it, struct arena *a, struct serf_event_item *out)
 {
-	return it->left == 0 ? walk_end(&it->rd) : next_object(it, &item, a, out);
+	return it->left == 0 ? walk_end(&it->rd) : next_object(it, &serf_event_item_table, a, out);
 }
 
 void
@@ -124,7 +91,7 @@ serf_state_slot(struct buf *b, uint64_t ltime, const struct serf_event_item *ite
 	mpw_raw_cstr(b, "Events");
 	mpw_array(b, count);
 	for (uint32_t i = 0; i < count; i++)
-		fields_write(b, &item, &items[i]);
+		fields_write(b, &serf_event_item_table, &items[i]);
 	mpw_raw_cstr(b, "LTime");
 	mpw_uint(b, ltime);
 }
@@ -240,18 +207,11 @@ serf_put_meta(struct buf *b, const struct member_tag *tags, uint32_t count)
 /* -- coordinates ------------------------------------------------------------------ */
 
 /* The map; the vector is written and read apart. */
-struct coord_map {
-	double adjustment, error, height;
-	struct span vec;
-};
-
-static const struct field coord_fields[] = {
-	F_F64(struct coord_map, "Adjustment", adjustment, 2),
-	F_F64(struct coord_map, "Error", error, 1),
-	F_F64(struct coord_map, "Height", height, 3),
-	F_LIST(struct coord_map, "Vec", vec, 0),
-};
-F_TABLE(coord, struct coord_map);
+FIELDS_LOCAL(coord_map,
+	(F64, adjustment, "Adjustment", 2),
+	(F64, error, "Error", 1),
+	(F64, height, "Height", 3),
+	(LIST, vec, "Vec", 0))
 
 #define VEC_BYTES (1 + 9 * COORDINATE_DIMENSIONS)	/* of the msgpack array */
 
@@ -260,14 +220,14 @@ serf_put_coord(struct buf *b, const struct coordinate *c)
 {
 	uint8_t bytes[VEC_BYTES];
 	struct buf vec = { bytes, 0, sizeof(bytes), sizeof(bytes), false, false };
-	struct coord_map m = { c->adjustment, c->error, c->height, SPAN_NONE };
+	struct coord_map m = { .adjustment = c->adjustment, .error = c->error, .height = c->height };
 
 	mpw_array(&vec, COORDINATE_DIMENSIONS);
 	for (unsigned i = 0; i < COORDINATE_DIMENSIONS; i++)
 		mpw_f64(&vec, c->vec[i]);
 	m.vec = buf_span(&vec);
 	buf_u8(b, SERF_COORD_VERSION);
-	fields_write(b, &coord, &m);
+	fields_write(b, &coord_map_table, &m);
 }
 
 static bool
@@ -289,7 +249,7 @@ serf_get_coord(struct span payload, struct coordinate *c)
 	if (payload.len == 0 || payload.p[0] != SERF_COORD_VERSION)
 		return TV_ENOENT;
 	r = rd_over(payload.p + 1, payload.len - 1);
-	if (fields_read(&r, &coord, NULL, &m) != TV_OK || m.vec.p == NULL)
+	if (fields_read(&r, &coord_map_table, NULL, &m) != TV_OK || m.vec.p == NULL)
 		return TV_EFORMAT;
 	v = rd_span_over(m.vec);
 	if (mpr_array(&v) != COORDINATE_DIMENSIONS)

@@ -1,167 +1,21 @@
 /* Serf messages. */
 #include "common/base/assert.h"
-#include "gossipd/core/wire/fields.h"
 #include "gossipd/core/wire/serfwire.h"
 
-#define NAME WIRE_NAME_BYTES_MAX
-#define ADDR WIRE_ADDR_BYTES_MAX
-#define TEXT 1024			/* message texts, key names */
-#define BULK SERF_EVENT_BYTES_MAX	/* payloads: no message with a longer one may be sent */
-
-static const struct field leave_fields[] = {
-	F_UINT(struct serf_leave, "LTime", ltime, 0),
-	F_STR(struct serf_leave, "Node", node, 1, NAME),
-	F_BOOL(struct serf_leave, "Prune", prune, 2),
-};
-F_TABLE(leave, struct serf_leave);
-
-static const struct field join_fields[] = {
-	F_UINT(struct serf_join, "LTime", ltime, 0),
-	F_STR(struct serf_join, "Node", node, 1, NAME),
-};
-F_TABLE(join, struct serf_join);
-
-static const struct field user_event_fields[] = {
-	F_BOOL(struct serf_user_event, "CC", cc, 3),
-	F_UINT(struct serf_user_event, "LTime", ltime, 0),
-	F_STR(struct serf_user_event, "Name", name, 1, BULK),
-	F_BIN(struct serf_user_event, "Payload", payload, 2, BULK),
-};
-F_TABLE(user_event, struct serf_user_event);
-
-static const struct field query_fields[] = {
-	F_BIN(struct serf_query, "Addr", addr, 2, ADDR),
-	F_LIST(struct serf_query, "Filters", filters, 5),
-	F_UINT(struct serf_query, "Flags", flags, 6),
-	F_UINT(struct serf_query, "ID", id, 1),
-	F_UINT(struct serf_query, "LTime", ltime, 0),
-	F_STR(struct serf_query, "Name", name, 9, BULK),
-	F_BIN(struct serf_query, "Payload", payload, 10, BULK),
-	F_UINT(struct serf_query, "Port", port, 3),
-	F_UINT(struct serf_query, "RelayFactor", relay_factor, 7),
-	F_STR(struct serf_query, "SourceNode", source_node, 4, NAME),
-	F_INT(struct serf_query, "Timeout", timeout_ns, 8),
-};
-F_TABLE(query, struct serf_query);
-
-static const struct field query_response_fields[] = {
-	F_UINT(struct serf_query_response, "Flags", flags, 3),
-	F_STR(struct serf_query_response, "From", from, 2, NAME),
-	F_UINT(struct serf_query_response, "ID", id, 1),
-	F_UINT(struct serf_query_response, "LTime", ltime, 0),
-	F_BIN(struct serf_query_response, "Payload", payload, 4, BULK),
-};
-F_TABLE(query_response, struct serf_query_response);
-
-static const struct field key_request_fields[] = {
-	F_BIN(struct serf_key_request, "Key", key, 0, TEXT),
-};
-F_TABLE(key_request, struct serf_key_request);
-
-static const struct field key_response_fields[] = {
-	F_LIST(struct serf_key_response, "Keys", keys, 2),
-	F_STR(struct serf_key_response, "Message", message, 1, TEXT),
-	F_STR(struct serf_key_response, "PrimaryKey", primary_key, 3, TEXT),
-	F_BOOL(struct serf_key_response, "Result", result, 0),
-};
-F_TABLE(key_response, struct serf_key_response);
-
-static const struct field member_fields[] = {
-	F_BIN(struct serf_member, "Addr", addr, 1, ADDR),
-	F_UINT(struct serf_member, "DelegateCur", dcur, 10),
-	F_UINT(struct serf_member, "DelegateMax", dmax, 9),
-	F_UINT(struct serf_member, "DelegateMin", dmin, 8),
-	F_STR(struct serf_member, "Name", name, 0, NAME),
-	F_UINT(struct serf_member, "Port", port, 2),
-	F_UINT(struct serf_member, "ProtocolCur", pcur, 7),
-	F_UINT(struct serf_member, "ProtocolMax", pmax, 6),
-	F_UINT(struct serf_member, "ProtocolMin", pmin, 5),
-	F_UINT(struct serf_member, "Status", status, 4),
-	F_DICT(struct serf_member, "Tags", tags, 3),
-};
-F_TABLE(member, struct serf_member);
-
 /* The relay header: a destination address as Go's net.UDPAddr, and a name. */
-struct relay_addr {
-	struct span ip;
-	uint64_t port;			/* an int there */
-	struct span zone;
-};
+FIELDS_LOCAL(relay_addr,
+	(ADDR, ip, "IP", 0),
+	(U64, port, "Port", 1),				/* an int there */
+	(WIRE_NAME, zone, "Zone", 2))
+FIELDS_LOCAL(relay_header,
+	(OBJECT(relay_addr), addr, "DestAddr", 0),
+	(WIRE_NAME, name, "DestName", 1))
 
-struct relay_header {
-	struct relay_addr addr;
-	struct span name;
-};
+FIELDS_LOCAL(filter_tag,
+	(SERF_TEXT, expr, "Expr", 1),
+	(SERF_TEXT, tag, "Tag", 0))
 
-static const struct field relay_addr_fields[] = {
-	F_BIN(struct relay_addr, "IP", ip, 0, ADDR),
-	F_UINT(struct relay_addr, "Port", port, 1),
-	F_STR(struct relay_addr, "Zone", zone, 2, NAME),
-};
-F_TABLE(relay_addr, struct relay_addr);
-
-static const struct field relay_header_fields[] = {
-	F_OBJECT(struct relay_header, "DestAddr", addr, 0, relay_addr),
-	F_STR(struct relay_header, "DestName", name, 1, NAME),
-};
-F_TABLE(relay_header, struct relay_header);
-
-static const struct field filter_tag_fields[] = {
-	F_STR(struct serf_filter, "Expr", expr, 1, TEXT),
-	F_STR(struct serf_filter, "Tag", tag, 0, TEXT),
-};
-F_TABLE(filter_tag, struct serf_filter);
-
-/* -- writers ---------------------------------------------------------------- */
-
-static void
-put(struct buf *b, enum serf_type type, const struct field_table *t, const void *m)
-{
-	buf_u8(b, (uint8_t)type);
-	fields_write(b, t, m);
-}
-
-void
-serf_put_leave(struct buf *b, const struct serf_leave *m)
-{
-	put(b, SERF_LEAVE, &leave, m);
-}
-
-void
-serf_put_join(struct buf *b, const struct serf_join *m)
-{
-	put(b, SERF_JOIN, &join, m);
-}
-
-void
-serf_put_user_event(struct buf *b, const struct serf_user_event *m)
-{
-	put(b, SERF_USER_EVENT, &user_event, m);
-}
-
-void
-serf_put_query(struct buf *b, const struct serf_query *m)
-{
-	put(b, SERF_QUERY, &query, m);
-}
-
-void
-serf_put_query_response(struct buf *b, const struct serf_query_response *m)
-{
-	put(b, SERF_QUERY_RESPONSE, &query_response, m);
-}
-
-void
-serf_put_key_request(struct buf *b, const struct serf_key_request *m)
-{
-	put(b, SERF_KEY_REQUEST, &key_request, m);
-}
-
-void
-serf_put_key_response(struct buf *b, const struct serf_key_response *m)
-{
-	put(b, SERF_KEY_RESPONSE, &key_response, m);
-}
+/* -- messages --------------------------------------------------------------- */
 
 void
 serf_put_relay(struct buf *b, const struct serf_relay *m)
@@ -169,7 +23,7 @@ serf_put_relay(struct buf *b, const struct serf_relay *m)
 	struct relay_header h = { { m->ip, m->port, m->zone }, m->dest_name };
 
 	TV_ASSERT(m->inner.len > 0);
-	put(b, SERF_RELAY, &relay_header, &h);
+	fields_put(b, SERF_RELAY, &relay_header_table, &h);
 	buf_putspan(b, m->inner);
 }
 
@@ -180,35 +34,7 @@ serf_put_conflict(struct buf *b, const struct serf_member *m)
 	if (m == NULL)
 		mpw_nil(b);
 	else
-		fields_write(b, &member, m);
-}
-
-/* -- readers ---------------------------------------------------------------- */
-
-static enum tv_err
-get(struct span body, const struct field_table *t, struct arena *a, void *m)
-{
-	struct rd r = rd_span_over(body);
-
-	return fields_read(&r, t, a, m);
-}
-
-enum tv_err
-serf_get_leave(struct span body, struct arena *a, struct serf_leave *m)
-{
-	return get(body, &leave, a, m);
-}
-
-enum tv_err
-serf_get_join(struct span body, struct arena *a, struct serf_join *m)
-{
-	return get(body, &join, a, m);
-}
-
-enum tv_err
-serf_get_user_event(struct span body, struct arena *a, struct serf_user_event *m)
-{
-	return get(body, &user_event, a, m);
+		fields_write(b, &serf_member_table, m);
 }
 
 static bool
@@ -235,31 +61,13 @@ serf_query_needs_payload(struct span name)
 enum tv_err
 serf_get_query(struct span body, struct arena *a, struct serf_query *m)
 {
-	enum tv_err err = get(body, &query, a, m);
+	enum tv_err err = fields_get(body, &serf_query_table, a, m);
 
 	if (err != TV_OK)
 		return err;
-	if (!wire_addr_ok(m->addr) || !filters_ok(m->filters))
+	if (!filters_ok(m->filters))
 		return TV_EFORMAT;
 	return serf_query_needs_payload(m->name) && m->payload.len == 0 ? TV_EFORMAT : TV_OK;
-}
-
-enum tv_err
-serf_get_query_response(struct span body, struct arena *a, struct serf_query_response *m)
-{
-	return get(body, &query_response, a, m);
-}
-
-enum tv_err
-serf_get_key_request(struct span body, struct arena *a, struct serf_key_request *m)
-{
-	return get(body, &key_request, a, m);
-}
-
-enum tv_err
-serf_get_key_response(struct span body, struct arena *a, struct serf_key_response *m)
-{
-	return get(body, &key_response, a, m);
 }
 
 enum tv_err
@@ -267,13 +75,13 @@ serf_get_relay(struct span body, struct arena *a, struct serf_relay *m)
 {
 	struct rd r = rd_span_over(body);
 	struct relay_header h;
-	enum tv_err err = fields_read(&r, &relay_header, a, &h);
+	enum tv_err err = fields_read(&r, &relay_header_table, a, &h);
 
 	memset(m, 0, sizeof(*m));
 	if (err != TV_OK)
 		return err;
 	m->inner = rd_rest(&r);
-	if (!wire_addr_ok(h.addr.ip) || h.addr.port > UINT16_MAX || m->inner.len == 0 || m->inner.p[0] == SERF_RELAY)
+	if (h.addr.port > UINT16_MAX || m->inner.len == 0 || m->inner.p[0] == SERF_RELAY)
 		return TV_EFORMAT;
 	m->ip = h.addr.ip;
 	m->port = (uint16_t)h.addr.port;
@@ -291,7 +99,7 @@ serf_get_conflict(struct span body, struct arena *a, struct serf_member *m)
 		memset(m, 0, sizeof(*m));
 		return TV_ENOENT;
 	}
-	return fields_read(&r, &member, a, m);
+	return fields_read(&r, &serf_member_table, a, m);
 }
 
 /* -- lists and filters ---------------------------------------------------------- */
@@ -312,7 +120,7 @@ serf_list_next(struct serf_list *it, struct span *entry)
 	if (it->left == 0)
 		return it->rd.err == TV_OK ? TV_EOF : TV_EFORMAT;
 	it->left--;
-	*entry = mpr_bytes_or_nil(&it->rd, BULK);
+	*entry = mpr_bytes_or_nil(&it->rd, SERF_EVENT_BYTES_MAX);
 	if (it->rd.err == TV_OK)
 		return TV_OK;
 	it->left = 0;
@@ -323,6 +131,7 @@ enum tv_err
 serf_get_filter(struct span entry, struct arena *a, struct serf_filter *f)
 {
 	struct rd r = rd_span_over(entry);
+	struct filter_tag t;
 	uint8_t type = rd_u8(&r);
 
 	memset(f, 0, sizeof(*f));
@@ -335,7 +144,9 @@ serf_get_filter(struct span entry, struct arena *a, struct serf_filter *f)
 		f->nodes = rd_left(&r) == 0 ? SPAN_NONE : mpr_value(&r);
 		break;
 	case SERF_FILTER_TAG:
-		fields_read(&r, &filter_tag, a, f);
+		fields_read(&r, &filter_tag_table, a, &t);
+		f->tag = t.tag;
+		f->expr = t.expr;
 		break;
 	default:
 		return TV_ENOENT;
@@ -349,7 +160,7 @@ serf_put_filter(struct buf *b, const struct serf_filter *f)
 {
 	buf_u8(b, (uint8_t)f->type);
 	if (f->type == SERF_FILTER_TAG)
-		fields_write(b, &filter_tag, f);
+		fields_write(b, &filter_tag_table, &(struct filter_tag){ .tag = f->tag, .expr = f->expr });
 	else if (f->nodes.p == NULL)
 		mpw_array(b, 0);
 	else

@@ -39,54 +39,66 @@ bool serf_meta_is_ours(struct span meta);
 
 /* -- messages --------------------------------------------------------------- */
 
-struct serf_leave {
-	uint64_t ltime;
-	struct span node;
-	bool prune;
-};
+#define SERF_TEXT STR(1024)			/* message texts, key names, tags of filters */
+#define SERF_BULK(kind_) kind_(SERF_EVENT_BYTES_MAX)	/* no message with a longer payload may be sent */
 
-struct serf_join {
-	uint64_t ltime;
-	struct span node;
-};
-
-struct serf_user_event {
-	uint64_t ltime;
-	struct span name, payload;
-	bool cc;			/* may coalesce */
-};
-
-struct serf_query {
-	uint64_t ltime;
-	uint32_t id;
-	struct span addr;
-	uint16_t port;
-	struct span source_node;
-	struct span filters;		/* msgpack array of bin, or SPAN_NONE; see serf_list */
-	uint32_t flags;
-	uint8_t relay_factor;
-	int64_t timeout_ns;
-	struct span name, payload;
-};
-
-struct serf_query_response {
-	uint64_t ltime;
-	uint32_t id;
-	struct span from;
-	uint32_t flags;
-	struct span payload;
-};
-
-struct serf_key_request {
-	struct span key;
-};
-
-struct serf_key_response {
-	bool result;
-	struct span message;
-	struct span keys;		/* msgpack array of str, or SPAN_NONE */
-	struct span primary_key;
-};
+FIELDS_MESSAGE(serf, leave, SERF_LEAVE,
+	(U64, ltime, "LTime", 0),
+	(WIRE_NAME, node, "Node", 1),
+	(BOOL, prune, "Prune", 2))
+FIELDS_MESSAGE(serf, join, SERF_JOIN,
+	(U64, ltime, "LTime", 0),
+	(WIRE_NAME, node, "Node", 1))
+FIELDS_MESSAGE(serf, user_event, SERF_USER_EVENT,
+	(BOOL, cc, "CC", 3),				/* may coalesce */
+	(U64, ltime, "LTime", 0),
+	(SERF_BULK(STR), name, "Name", 1),
+	(SERF_BULK(BIN), payload, "Payload", 2))
+FIELDS(serf_query,
+	(ADDR, addr, "Addr", 2),
+	(LIST, filters, "Filters", 5),			/* of bin; see serf_list */
+	(U32, flags, "Flags", 6),
+	(U32, id, "ID", 1),
+	(U64, ltime, "LTime", 0),
+	(SERF_BULK(STR), name, "Name", 9),
+	(SERF_BULK(BIN), payload, "Payload", 10),
+	(U16, port, "Port", 3),
+	(U8, relay_factor, "RelayFactor", 7),
+	(WIRE_NAME, source_node, "SourceNode", 4),
+	(I64, timeout_ns, "Timeout", 8))
+FIELDS_PUT(serf_put_query, SERF_QUERY, serf_query)
+/*
+ * Also checks what crashes peers when it is passed on: an empty filter entry,
+ * and `_serf_install-key`, `_serf_use-key`, `_serf_remove-key` with an empty payload.
+ */
+enum tv_err serf_get_query(struct span body, struct arena *a, struct serf_query *m);
+/* Old peers crash on a query of this name without a payload. */
+bool serf_query_needs_payload(struct span name);
+FIELDS_MESSAGE(serf, query_response, SERF_QUERY_RESPONSE,
+	(U32, flags, "Flags", 3),
+	(WIRE_NAME, from, "From", 2),
+	(U32, id, "ID", 1),
+	(U64, ltime, "LTime", 0),
+	(SERF_BULK(BIN), payload, "Payload", 4))
+FIELDS_MESSAGE(serf, key_request, SERF_KEY_REQUEST,
+	(BIN(1024), key, "Key", 0))
+FIELDS_MESSAGE(serf, key_response, SERF_KEY_RESPONSE,
+	(LIST, keys, "Keys", 2),			/* of str */
+	(SERF_TEXT, message, "Message", 1),
+	(SERF_TEXT, primary_key, "PrimaryKey", 3),
+	(BOOL, result, "Result", 0))
+FIELDS(serf_member,
+	(BIN(WIRE_ADDR_BYTES_MAX), addr, "Addr", 1),
+	(U8, dcur, "DelegateCur", 10),
+	(U8, dmax, "DelegateMax", 9),
+	(U8, dmin, "DelegateMin", 8),
+	(WIRE_NAME, name, "Name", 0),
+	(U16, port, "Port", 2),
+	(U8, pcur, "ProtocolCur", 7),
+	(U8, pmax, "ProtocolMax", 6),
+	(U8, pmin, "ProtocolMin", 5),
+	(U32, status, "Status", 4),			/* enum member_status */
+	(DICT, tags, "Tags", 3))			/* str -> str; see serf_tags_next */
 
 struct serf_relay {
 	struct span ip;
@@ -96,40 +108,11 @@ struct serf_relay {
 	struct span inner;		/* a Serf message, type byte included */
 };
 
-struct serf_member {
-	struct span name, addr;
-	uint16_t port;
-	struct span tags;		/* msgpack map str -> str, or SPAN_NONE; see serf_tags_next */
-	uint32_t status;		/* enum member_status */
-	uint8_t pmin, pmax, pcur, dmin, dmax, dcur;
-};
-
-void serf_put_leave(struct buf *b, const struct serf_leave *m);
-void serf_put_join(struct buf *b, const struct serf_join *m);
-void serf_put_user_event(struct buf *b, const struct serf_user_event *m);
-void serf_put_query(struct buf *b, const struct serf_query *m);
-void serf_put_query_response(struct buf *b, const struct serf_query_response *m);
-void serf_put_key_request(struct buf *b, const struct serf_key_request *m);
-void serf_put_key_response(struct buf *b, const struct serf_key_response *m);
 void serf_put_relay(struct buf *b, const struct serf_relay *m);
-/* m == NULL: the answer for a name that is not known. */
-void serf_put_conflict(struct buf *b, const struct serf_member *m);
-
-enum tv_err serf_get_leave(struct span body, struct arena *a, struct serf_leave *m);
-enum tv_err serf_get_join(struct span body, struct arena *a, struct serf_join *m);
-enum tv_err serf_get_user_event(struct span body, struct arena *a, struct serf_user_event *m);
-/*
- * Also checks what crashes peers when it is passed on: an empty filter entry,
- * and `_serf_install-key`, `_serf_use-key`, `_serf_remove-key` with an empty payload.
- */
-enum tv_err serf_get_query(struct span body, struct arena *a, struct serf_query *m);
-/* Old peers crash on a query of this name without a payload. */
-bool serf_query_needs_payload(struct span name);
-enum tv_err serf_get_query_response(struct span body, struct arena *a, struct serf_query_response *m);
-enum tv_err serf_get_key_request(struct span body, struct arena *a, struct serf_key_request *m);
-enum tv_err serf_get_key_response(struct span body, struct arena *a, struct serf_key_response *m);
 /* TV_EFORMAT also when nothing, or another relay, is inside. */
 enum tv_err serf_get_relay(struct span body, struct arena *a, struct serf_relay *m);
+/* m == NULL: the answer for a name that is not known. */
+void serf_put_conflict(struct buf *b, const struct serf_member *m);
 /* TV_ENOENT: the peer does not know that name. */
 enum tv_err serf_get_conflict(struct span body, struct arena *a, struct serf_member *m);
 
@@ -160,14 +143,14 @@ void serf_put_filter(struct buf *b, const struct serf_filter *f);	/* bare, not w
 
 /* -- push/pull state ----------------------------------------------------------- */
 
-struct serf_state {
-	uint64_t ltime, event_ltime, query_ltime;
-	struct span status_ltimes;	/* map name -> LTime; see serf_status_next */
-	struct span left_members;	/* array of names; see serf_list */
-	struct span events;		/* array of nil or slots; see serf_slot_next */
-};
-
-enum tv_err serf_get_state(struct span body, struct arena *a, struct serf_state *m);
+FIELDS(serf_state,
+	(U64, event_ltime, "EventLTime", 3),
+	(LIST, events, "Events", 4),			/* of nil or slots; see serf_slot_next */
+	(U64, ltime, "LTime", 0),
+	(LIST, left_members, "LeftMembers", 2),		/* of names; see serf_list */
+	(U64, query_ltime, "QueryLTime", 5),
+	(DICT, status_ltimes, "StatusLTimes", 1))	/* name -> LTime; see serf_status_next */
+FIELDS_GET(serf_get_state, serf_state)
 
 struct serf_status_iter {
 	struct rd rd;
@@ -178,14 +161,12 @@ struct serf_status_iter serf_statuses(struct span map);
 /* TV_OK, TV_EOF at the end, or the error that ends the walk. */
 enum tv_err serf_status_next(struct serf_status_iter *it, struct span *name, uint64_t *ltime);
 
-struct serf_event_item {
-	struct span name, payload;
-};
-
-struct serf_slot {
-	uint64_t ltime;
-	struct span items;		/* array of {Name, Payload}; see serf_item_next */
-};
+FIELDS(serf_event_item,
+	(SERF_BULK(STR), name, "Name", 0),
+	(SERF_BULK(BIN), payload, "Payload", 1))
+FIELDS(serf_slot,
+	(LIST, items, "Events", 1),			/* see serf_item_next */
+	(U64, ltime, "LTime", 0))
 
 /* Walks the filled slots of `events` (nil ones are passed over) with serf_list(). */
 enum tv_err serf_slot_next(struct serf_list *it, struct arena *a, struct serf_slot *slot);

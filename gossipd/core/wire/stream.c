@@ -122,9 +122,8 @@ static enum tv_err
 start_push_pull(struct stream_reader *s, struct span d)
 {
 	struct wire_pp_header *h = &s->message.header;
-	struct rd r = rd_span_over(part(d, 1, s->scan.pos));
 
-	if (wire_read_pp_header(&r, NULL, h) != TV_OK)
+	if (wire_get_pp_header(part(d, 1, s->scan.pos), NULL, h) != TV_OK)
 		return TV_EFORMAT;
 	if (h->nodes > s->limits.nodes || h->user_state_len > s->limits.user_state)
 		return TV_ELIMIT;
@@ -137,10 +136,9 @@ start_push_pull(struct stream_reader *s, struct span d)
 static enum tv_err
 start_user(struct stream_reader *s, struct span d)
 {
-	struct rd r = rd_span_over(part(d, 1, s->scan.pos));
 	uint32_t len;
 
-	if (wire_read_user_header(&r, NULL, &len) != TV_OK)
+	if (wire_get_user_header(part(d, 1, s->scan.pos), NULL, &len) != TV_OK)
 		return TV_EFORMAT;
 	if (len > s->limits.user_message)
 		return TV_ELIMIT;

@@ -23,6 +23,7 @@
 #include "common/base/buf.h"
 #include "common/base/rd.h"
 #include "common/record/member.h"
+#include "gossipd/core/wire/fields.h"
 
 enum wire_type {
 	WIRE_PING = 0,
@@ -43,11 +44,12 @@ enum wire_type {
 };
 
 #define WIRE_NAME_BYTES_MAX MEMBER_NAME_BYTES_MAX
-#define WIRE_ADDR_BYTES_MAX 16
+#define WIRE_ADDR_BYTES_MAX FIELD_ADDR_BYTES_MAX
 #define WIRE_META_BYTES_MAX 512
-#define WIRE_VSN_BYTES 6
+#define WIRE_VSN_BYTES FIELD_VSN_BYTES_MIN
 #define WIRE_PAYLOAD_BYTES_MAX 1024	/* of an ack */
 #define WIRE_ERROR_BYTES_MAX 4096
+#define WIRE_BULK_BYTES_MAX (64u << 20)	/* bounded by the message */
 #define WIRE_LABEL_BYTES_MAX 255
 #define WIRE_PARTS_MAX 255		/* of a compound */
 
@@ -57,103 +59,72 @@ enum wire_vsn { VSN_PMIN, VSN_PMAX, VSN_PCUR, VSN_DMIN, VSN_DMAX, VSN_DCUR };
 /* States in push/pull nodes; larger values occur and mean nothing. */
 enum wire_state { WIRE_STATE_ALIVE = 0, WIRE_STATE_SUSPECT = 1, WIRE_STATE_DEAD = 2, WIRE_STATE_LEFT = 3 };
 
-struct wire_ping {
-	uint32_t seq;
-	struct span node;		/* target name; may be empty */
-	struct span source_addr;	/* 0, 4 or 16 bytes; this and the next two are left out when zero */
-	uint16_t source_port;
-	struct span source_node;
-};
+/* Rows: see fields.h.  Pings leave out the three source fields when they are empty. */
+#define WIRE_NAME STR(WIRE_NAME_BYTES_MAX)
+#define WIRE_META BIN(WIRE_META_BYTES_MAX)
+#define WIRE_SOURCE(place_) \
+	(OMIT(ADDR), source_addr, "SourceAddr", place_), \
+	(OMIT(WIRE_NAME), source_node, "SourceNode", (place_) + 2), \
+	(OMIT(U16), source_port, "SourcePort", (place_) + 1)
 
-struct wire_indirect {
-	uint32_t seq;
-	struct span target;		/* address */
-	uint16_t port;
-	struct span node;		/* target name */
-	bool nack;
-	struct span source_addr;
-	uint16_t source_port;
-	struct span source_node;
-};
-
-struct wire_ack {
-	uint32_t seq;
-	struct span payload;
-};
-
-struct wire_nack {
-	uint32_t seq;
-};
-
-struct wire_error {
-	struct span text;
-};
-
-struct wire_alive {
-	uint32_t incarnation;
-	struct span node;
-	struct span addr;
-	uint16_t port;
-	struct span meta;
-	struct span vsn;		/* empty, or at least 6 bytes */
-};
-
+FIELDS_MESSAGE(wire, ping, WIRE_PING,
+	(WIRE_NAME, node, "Node", 1),			/* target; may be empty */
+	(U32, seq, "SeqNo", 0),
+	WIRE_SOURCE(2))
+FIELDS_MESSAGE(wire, indirect, WIRE_INDIRECT_PING,
+	(BOOL, nack, "Nack", 4),
+	(WIRE_NAME, node, "Node", 3),			/* target */
+	(U16, port, "Port", 2),
+	(U32, seq, "SeqNo", 0),
+	WIRE_SOURCE(5),
+	(ADDR, target, "Target", 1))
+FIELDS_MESSAGE(wire, ack, WIRE_ACK,
+	(BIN(WIRE_PAYLOAD_BYTES_MAX), payload, "Payload", 1),
+	(U32, seq, "SeqNo", 0))
+FIELDS_MESSAGE(wire, nack, WIRE_NACK,
+	(U32, seq, "SeqNo", 0))
+FIELDS_MESSAGE(wire, error, WIRE_ERROR,
+	(STR(WIRE_ERROR_BYTES_MAX), text, "Error", 0))
+FIELDS_MESSAGE(wire, alive, WIRE_ALIVE,
+	(ADDR, addr, "Addr", 2),
+	(U32, incarnation, "Incarnation", 0),
+	(WIRE_META, meta, "Meta", 4),
+	(WIRE_NAME, node, "Node", 1),
+	(U16, port, "Port", 3),
+	(VSN, vsn, "Vsn", 5))
 /* suspect and dead have one shape. */
-struct wire_accuse {
-	uint32_t incarnation;
-	struct span node;
-	struct span from;
-};
-
-struct wire_pp_header {
-	bool join;
-	uint32_t nodes;
-	uint32_t user_state_len;
-};
-
-struct wire_node {
-	struct span name;
-	struct span addr;
-	uint16_t port;
-	struct span meta;
-	uint32_t incarnation;
-	uint32_t state;			/* enum wire_state or unknown */
-	struct span vsn;
-};
-
-struct wire_compress {
-	uint8_t algo;			/* 0 */
-	struct span data;		/* LZW stream */
-};
-
-void wire_put_ping(struct buf *b, const struct wire_ping *m);
-void wire_put_indirect(struct buf *b, const struct wire_indirect *m);
-void wire_put_ack(struct buf *b, const struct wire_ack *m);
-void wire_put_nack(struct buf *b, const struct wire_nack *m);
-void wire_put_error(struct buf *b, const struct wire_error *m);
-void wire_put_alive(struct buf *b, const struct wire_alive *m);
-void wire_put_suspect(struct buf *b, const struct wire_accuse *m);
-void wire_put_dead(struct buf *b, const struct wire_accuse *m);
-void wire_put_compress(struct buf *b, const struct wire_compress *m);
-/* Type byte and header of a push/pull; then wire_put_node for each node, then the raw user state. */
-void wire_put_pp_header(struct buf *b, const struct wire_pp_header *m);
-void wire_put_node(struct buf *b, const struct wire_node *m);	/* no type byte */
-/* User message on a stream: type byte, length header, the bytes. */
-void wire_put_user_stream(struct buf *b, struct span message);
-
-enum tv_err wire_get_ping(struct span body, struct arena *a, struct wire_ping *m);
-enum tv_err wire_get_indirect(struct span body, struct arena *a, struct wire_indirect *m);
-enum tv_err wire_get_ack(struct span body, struct arena *a, struct wire_ack *m);
-enum tv_err wire_get_nack(struct span body, struct arena *a, struct wire_nack *m);
-enum tv_err wire_get_error(struct span body, struct arena *a, struct wire_error *m);
-enum tv_err wire_get_alive(struct span body, struct arena *a, struct wire_alive *m);
-enum tv_err wire_get_accuse(struct span body, struct arena *a, struct wire_accuse *m);	/* suspect, dead */
+FIELDS(wire_accuse,
+	(WIRE_NAME, from, "From", 2),
+	(U32, incarnation, "Incarnation", 0),
+	(WIRE_NAME, node, "Node", 1))
+FIELDS_PUT(wire_put_suspect, WIRE_SUSPECT, wire_accuse)
+FIELDS_PUT(wire_put_dead, WIRE_DEAD, wire_accuse)
+FIELDS_GET(wire_get_accuse, wire_accuse)
+FIELDS(wire_compress,
+	(U8, algo, "Algo", 0),				/* 0 */
+	(BIN(WIRE_BULK_BYTES_MAX), data, "Buf", 1))	/* LZW stream */
+FIELDS_PUT(wire_put_compress, WIRE_COMPRESS, wire_compress)
 /* Also TV_EFORMAT for an algorithm other than 0 and for empty data. */
 enum tv_err wire_get_compress(struct span body, struct arena *a, struct wire_compress *m);
-/* These take one object from the reader, as several follow each other on a stream. */
-enum tv_err wire_read_pp_header(struct rd *r, struct arena *a, struct wire_pp_header *m);
-enum tv_err wire_read_node(struct rd *r, struct arena *a, struct wire_node *m);
-enum tv_err wire_read_user_header(struct rd *r, struct arena *a, uint32_t *message_len);
+
+/* Type byte and header of a push/pull; then wire_put_node for each node, then the raw user state. */
+FIELDS_MESSAGE(wire, pp_header, WIRE_PUSH_PULL,
+	(BOOL, join, "Join", 2),
+	(U32, nodes, "Nodes", 0),
+	(U32, user_state_len, "UserStateLen", 1))
+FIELDS(wire_node,
+	(ADDR, addr, "Addr", 1),
+	(U32, incarnation, "Incarnation", 4),
+	(WIRE_META, meta, "Meta", 3),
+	(WIRE_NAME, name, "Name", 0),
+	(U16, port, "Port", 2),
+	(U32, state, "State", 5),			/* enum wire_state or unknown */
+	(VSN, vsn, "Vsn", 6))
+void wire_put_node(struct buf *b, const struct wire_node *m);	/* no type byte */
+FIELDS_GET(wire_get_node, wire_node)
+/* User message on a stream: type byte, length header, the bytes. */
+void wire_put_user_stream(struct buf *b, struct span message);
+enum tv_err wire_get_user_header(struct span body, struct arena *a, uint32_t *message_len);
 
 /* The nodes of a push/pull, one after the other. */
 struct wire_node_iter {
