@@ -16,6 +16,7 @@
 #include "rpcd/check/fair.h"
 #include "rpcd/check/role.h"
 #include "rpcd/check/schedule.h"
+#include "rpcd/check/tail.h"
 #include "rpcd/check/verdict.h"
 
 #define OUTPUT_BYTES_MAX (1u << 20)	/* of one check */
@@ -25,14 +26,28 @@ struct checker;
 struct resolver;
 struct curl_loop;
 
+/* A run of a check: the first member of what its probe keeps of it, all of which is zeroed before begin(). */
+struct probe_run {
+	struct task *check;
+	struct mono begun;		/* zero: begin() is still to come */
+	ev_timer timer;			/* that begins it, then its timeout: run_arm() */
+};
+
 struct probe_kind {
 	const char *name;		/* as check_run.Kind */
 	enum check_role role;		/* of the process that runs it */
 	struct mono timeout;		/* where the check does not say */
-	/* Starts a run, which ends by check_done(); leaves what cancel() needs in c->run. */
-	void (*start)(struct task *c);
-	/* Ends the run without a result; also when check_done() has been called no more. */
-	void (*cancel)(struct task *c);
+	size_t size;			/* of the probe's struct */
+	/* From the loop.  The run ends by run_end() or run_endf(), here or later. */
+	void (*begin)(struct probe_run *r);
+	/* The timeout is over.  NULL: nothing arms the timer, since the probe has another clock. */
+	void (*expired)(struct probe_run *r);
+	/* How long the name of its target has waited in our own queue so far, which is none of the timeout; or NULL. */
+	struct mono (*queued)(const struct probe_run *r);
+	/* The run is cancelled, before clear().  NULL: there is nothing else to do. */
+	void (*cancelled)(struct probe_run *r);
+	/* After begin(): gives back what the run holds. */
+	void (*clear)(struct probe_run *r);
 };
 extern const struct probe_kind probe_tcp, probe_udp, probe_http, probe_grpc, probe_h2ping, probe_script,
 	probe_docker;
@@ -55,7 +70,7 @@ struct task {
 	bool reported;			/* status and output are what rpcd has */
 	enum health status;
 	uint64_t output_hash;
-	void *run;			/* under way */
+	struct probe_run *run;		/* under way, or NULL */
 	void *kept;			/* the probe's, for the next run; one block of malloc() */
 };
 
@@ -86,12 +101,15 @@ struct checker {
 enum tv_err checker_setup(struct checker *k, const struct msg_check_setup *setup);
 enum tv_err checker_put(struct checker *k, const struct msg_check_put *put);
 void checker_drop(struct checker *k, uint64_t handle);
-/*
- * Its timer has gone off: is there time left, because its name waited for `queued` in our own queue?  Then the timer is
- * set again.
- */
-bool check_has_time(const struct task *c, struct mono begun, struct mono queued, struct ev_loop *loop, ev_timer *w);
-/* A run is over; firm: whatever the thresholds say. */
-void check_done(struct task *c, enum health status, struct span output, bool firm);
+/* Ends the run, whose memory goes, and frees output.  firm: it takes effect whatever the thresholds say. */
+void run_end(struct probe_run *r, enum health status, struct buf *output, bool firm);
+/* The same with a text, not firm. */
+void run_endf(struct probe_run *r, enum health status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The same of a program that printed this until its timeout. */
+void run_end_program_late(struct probe_run *r, const struct tail *printed);
+/* Until the timeout; 1 ms when it is over. */
+struct mono run_left(const struct probe_run *r);
+/* Sets the timer to the timeout. */
+void run_arm(struct probe_run *r);
 
 #endif

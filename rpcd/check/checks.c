@@ -9,6 +9,7 @@
 #include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
+#include "common/text/duration.h"
 #include "rpcd/check/checker.h"
 #include "rpcd/check/resolve.h"
 
@@ -62,6 +63,157 @@ plan(struct checker *k)
 	ev_timer_start(k->loop, &k->due);
 }
 
+/* -- what -- */
+
+static void
+report(struct task *c, enum health status, struct span output)
+{
+	uint64_t h = fnv1a(FNV1A_START, output);
+
+	if (c->reported && c->status == status && c->output_hash == h)
+		return;
+	c->reported = true;
+	c->status = status;
+	c->output_hash = h;
+	(void)chan_send_record(c->checker->chan, MSG_CHECK_RESULT, 0, &msg_check_result_schema,
+	    &(struct msg_check_result){ c->node.hash, span_str(health_name(status)), output });	/* else it is closed */
+}
+
+static void
+log_run(const struct task *c, enum health status)
+{
+	struct span what = c->def.Target.len > 0 || c->def.Args.n == 0 ? c->def.Target : c->def.Args.v[0];
+
+	log_debug("check", "%s %.*s: %s", c->kind->name, (int)what.len, (const char *)what.p, health_name(status));
+}
+
+static void
+give_place_back(struct task *c)
+{
+	struct checker *k = c->checker;
+
+	k->stats.under_way--;
+	fair_remove(k->places, &c->place);
+	if (fair_waiting(k->places) > 0)
+		ev_feed_event(k->loop, &k->due, EV_TIMER);
+}
+
+static void
+finish_run(struct task *c, enum health status, struct span output, bool firm)
+{
+	struct checker *k = c->checker;
+	enum health effect;
+
+	c->run = NULL;
+	c->ran = true;
+	c->slow = mono_before(SLOW, mono_sub(clock_mono(), c->began));
+	give_place_back(c);
+	if (log_enabled(LOG_LVL_DEBUG))
+		log_run(c, status);
+	if (output.len > OUTPUT_BYTES_MAX)
+		output.len = OUTPUT_BYTES_MAX;
+	if (verdict_take(&c->verdict, status, firm, &effect))
+		report(c, effect, output);
+	schedule_again(k->schedule, &c->slot, mono_add(clock_mono(), EARLY));
+	plan(k);
+}
+
+/* -- one run -- */
+
+static void
+on_expired(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct probe_run *r = w->data;
+	const struct probe_kind *kind = r->check->kind;
+	struct mono queued = kind->queued == NULL ? MONO_ZERO : kind->queued(r);
+	struct mono left = mono_sub(mono_add(r->begun, mono_add(r->check->timeout, queued)), clock_mono());
+
+	(void)events;
+	if (queued.ns == 0 || left.ns <= 0) {
+		kind->expired(r);
+		return;
+	}
+	ev_timer_set(w, mono_seconds(left), 0.);
+	ev_timer_start(loop, w);
+}
+
+/* What is known at once still ends the run from the loop. */
+static void
+on_begin(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct probe_run *r = w->data;
+
+	(void)loop;
+	(void)events;
+	r->begun = clock_mono();
+	ev_set_cb(w, on_expired);
+	r->check->kind->begin(r);
+}
+
+struct mono
+run_left(const struct probe_run *r)
+{
+	struct mono left = mono_sub(mono_add(r->begun, r->check->timeout), clock_mono());
+
+	return mono_before(MONO_MS(1), left) ? left : MONO_MS(1);
+}
+
+void
+run_arm(struct probe_run *r)
+{
+	struct ev_loop *loop = r->check->checker->loop;
+
+	ev_timer_stop(loop, &r->timer);
+	ev_timer_set(&r->timer, mono_seconds(run_left(r)), 0.);
+	ev_timer_start(loop, &r->timer);
+}
+
+static void
+run_free(struct probe_run *r)
+{
+	ev_timer_stop(r->check->checker->loop, &r->timer);	/* also what is fed */
+	if (r->begun.ns != 0)
+		r->check->kind->clear(r);
+	free(r);
+}
+
+void
+run_end(struct probe_run *r, enum health status, struct buf *output, bool firm)
+{
+	struct task *c = r->check;
+
+	run_free(r);
+	finish_run(c, status, buf_span(output), firm);
+	buf_done(output);
+}
+
+void
+run_endf(struct probe_run *r, enum health status, const char *fmt, ...)
+{
+	struct buf out = BUF_INIT(OUTPUT_BYTES_MAX);
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&out, fmt, ap);
+	va_end(ap);
+	run_end(r, status, &out, false);
+}
+
+void
+run_end_program_late(struct probe_run *r, const struct tail *printed)
+{
+	struct buf out = BUF_INIT(2 * OUTPUT_BYTES_MAX);
+
+	r->check->checker->stats.timed_out++;
+	buf_puts(&out, "Timed out (");
+	duration_print(r->check->timeout.ns, &out);
+	buf_puts(&out, ") running check\n\n");
+	tail_print(printed, &out);
+	run_end(r, HEALTH_CRITICAL, &out, true);
+}
+
+/* -- those that are due -- */
+
 static struct task *
 task_of(struct fair_item *it)
 {
@@ -96,7 +248,14 @@ start_run(struct task *c)
 	}
 	k->stats.runs++;
 	k->stats.under_way++;
-	c->kind->start(c);
+	if ((c->run = calloc(1, c->kind->size)) == NULL) {
+		finish_run(c, HEALTH_CRITICAL, span_str("out of memory"), false);
+		return;
+	}
+	c->run->check = c;
+	ev_timer_init(&c->run->timer, on_begin, 0., 0.);
+	c->run->timer.data = c->run;
+	ev_feed_event(k->loop, &c->run->timer, EV_TIMER);
 }
 
 static enum fair_class
@@ -134,73 +293,6 @@ on_due(struct ev_loop *loop, ev_timer *w, int events)
 		start_run(task_of(it));
 	if (fair_waiting(k->places) > waiting)
 		k->stats.postponed += fair_waiting(k->places) - waiting;
-	plan(k);
-}
-
-/* -- what -- */
-
-static void
-report(struct task *c, enum health status, struct span output)
-{
-	uint64_t h = fnv1a(FNV1A_START, output);
-
-	if (c->reported && c->status == status && c->output_hash == h)
-		return;
-	c->reported = true;
-	c->status = status;
-	c->output_hash = h;
-	(void)chan_send_record(c->checker->chan, MSG_CHECK_RESULT, 0, &msg_check_result_schema,
-	    &(struct msg_check_result){ c->node.hash, span_str(health_name(status)), output });	/* else it is closed */
-}
-
-static void
-log_run(const struct task *c, enum health status)
-{
-	struct span what = c->def.Target.len > 0 || c->def.Args.n == 0 ? c->def.Target : c->def.Args.v[0];
-
-	log_debug("check", "%s %.*s: %s", c->kind->name, (int)what.len, (const char *)what.p, health_name(status));
-}
-
-static void
-give_place_back(struct task *c)
-{
-	struct checker *k = c->checker;
-
-	k->stats.under_way--;
-	fair_remove(k->places, &c->place);
-	if (fair_waiting(k->places) > 0)
-		ev_feed_event(k->loop, &k->due, EV_TIMER);
-}
-
-bool
-check_has_time(const struct task *c, struct mono begun, struct mono queued, struct ev_loop *loop, ev_timer *w)
-{
-	struct mono left = mono_sub(mono_add(begun, mono_add(c->timeout, queued)), clock_mono());
-
-	if (queued.ns == 0 || left.ns <= 0)
-		return false;
-	ev_timer_set(w, mono_seconds(left), 0.);
-	ev_timer_start(loop, w);
-	return true;
-}
-
-void
-check_done(struct task *c, enum health status, struct span output, bool firm)
-{
-	struct checker *k = c->checker;
-	enum health effect;
-
-	c->run = NULL;
-	c->ran = true;
-	c->slow = mono_before(SLOW, mono_sub(clock_mono(), c->began));
-	give_place_back(c);
-	if (log_enabled(LOG_LVL_DEBUG))
-		log_run(c, status);
-	if (output.len > OUTPUT_BYTES_MAX)
-		output.len = OUTPUT_BYTES_MAX;
-	if (verdict_take(&c->verdict, status, firm, &effect))
-		report(c, effect, output);
-	schedule_again(k->schedule, &c->slot, mono_add(clock_mono(), EARLY));
 	plan(k);
 }
 
@@ -289,7 +381,9 @@ check_free(struct task *c)
 	struct checker *k = c->checker;
 
 	if (c->run != NULL) {
-		c->kind->cancel(c);
+		if (c->run->begun.ns != 0 && c->kind->cancelled != NULL)
+			c->kind->cancelled(c->run);
+		run_free(c->run);
 		give_place_back(c);
 	}
 	fair_remove(k->places, &c->place);

@@ -139,19 +139,14 @@ find_port(struct dial *d)
 }
 
 void
-dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, struct span owner, dial_done *done,
-    void *ctx)
+dial_begin(struct dial *d, struct ev_loop *loop, struct resolver *resolver, struct span owner, struct span target,
+    dial_done *done, void *ctx)
 {
-	*d = (struct dial){ .loop = loop, .resolver = resolver, .owner = owner, .done = done, .ctx = ctx, .fd = -1 };
+	*d = (struct dial){ .loop = loop, .resolver = resolver, .owner = owner, .done = done, .ctx = ctx, .fd = -1,
+	    .udp = d->udp };
 	ev_init(&d->io, on_io);
 	d->io.data = d;
-}
-
-void
-dial_begin(struct dial *d, struct span target)
-{
 	const char *why = hostport_parse(target, &d->to);
-
 	if (why != NULL)
 		give_up(d, "dial %s: address %.*s: %s", network(d), (int)(target.len > 256 ? 256 : target.len),
 		    (const char *)target.p, why);
@@ -161,13 +156,6 @@ dial_begin(struct dial *d, struct span target)
 		try_next(d);
 	else if ((d->lookup = resolve(d->resolver, d->to.host, d->owner, on_found, d)) == NULL)
 		give_up(d, "dial %s: lookup %s: out of memory", network(d), d->to.host);
-}
-
-void
-dial_begin_udp(struct dial *d, struct span target)
-{
-	d->udp = true;
-	dial_begin(d, target);
 }
 
 void

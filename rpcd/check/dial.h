@@ -19,12 +19,12 @@
  */
 typedef void dial_done(void *ctx, int fd, const char *why);
 
-struct dial {				/* in its owner's struct */
+struct dial {				/* in its owner's struct, zeroed */
 	struct ev_loop *loop;
 	struct resolver *resolver;
 	dial_done *done;
 	void *ctx;
-	bool udp;
+	bool udp;			/* the caller's: the socket is one of UDP */
 	struct hostport to;
 	struct addresses addresses;
 	unsigned next;			/* of them, to be tried */
@@ -36,16 +36,15 @@ struct dial {				/* in its owner's struct */
 	ev_io io;
 };
 
-/* owner: the service that the check is of, borrowed. */
-void dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, struct span owner, dial_done *done,
-    void *ctx);
 /* How long its name has waited for a thread: our time, which the check's timeout does not count. */
 struct mono dial_queued(const struct dial *d);
-/* From the loop; done may be called at once, and is the last that touches d. */
-void dial_begin(struct dial *d, struct span target);
-/* The same with a UDP socket: fd is connected to the address, with ECONNREFUSED when no socket is bound there. */
-void dial_begin_udp(struct dial *d, struct span target);
-/* Ends it without done; also when done was called, or it has not begun. */
+/*
+ * From the loop; done may be called at once, and is the last that touches d.  owner: the service that the check is of,
+ * borrowed.  Of UDP fd is connected to the address, with ECONNREFUSED when no socket is bound there.
+ */
+void dial_begin(struct dial *d, struct ev_loop *loop, struct resolver *resolver, struct span owner, struct span target,
+    dial_done *done, void *ctx);
+/* Ends it without done; also when done was called. */
 void dial_stop(struct dial *d);
 /* What it is at, for one whose time is over: "dial tcp 127.0.0.1:1", "dial tcp: lookup h".  Returns dst. */
 const char *dial_at(const struct dial *d, char dst[DIAL_TEXT_BYTES]);

@@ -4,13 +4,11 @@
  * program stays, and the check is critical.  Answers cost a bounded amount.
  */
 #include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/base/clock.h"
 #include "common/record/schema_json.h"
-#include "common/text/duration.h"
 #include "common/text/json_text.h"
 #include "rpcd/check/checker.h"
 #include "rpcd/check/curl_loop.h"
@@ -21,90 +19,36 @@
 #define OUTPUT_BYTES_READ (64u << 20)	/* then the run is over */
 #define REQUEST_BYTES_MAX (1u << 20)
 #define EXEC_ID_BYTES_MAX 129
-#define WHY_BYTES 768
 #define SHELL "/bin/sh"
+#define FAIL(d_, ...) run_endf(&(d_)->run, HEALTH_CRITICAL, __VA_ARGS__)
 
 enum step { CREATE, START, INSPECT };
 
 struct docker {
-	struct transfer transfer;	/* first */
-	struct task *check;
+	struct probe_run run;		/* first */
+	struct transfer transfer;
 	enum step step;
 	struct curl_slist *headers;
 	struct buf request, reply;	/* JSON */
 	char container[256], exec[EXEC_ID_BYTES_MAX];
 	struct docker_stream stream;
 	struct tail output;
-	struct mono deadline;
 	long status;			/* of this step's answer */
-	ev_timer begin;
 	char error[CURL_ERROR_SIZE];
 };
 
 /* -- the end of a run -- */
 
 static void
-docker_free(struct docker *d)
+docker_clear(struct probe_run *r)
 {
-	struct checker *k = d->check->checker;
+	struct docker *d = (struct docker *)r;
 
-	transfer_end(k->curl, &d->transfer);
-	ev_timer_stop(k->loop, &d->begin);
+	transfer_end(r->check->checker->curl, &d->transfer);
 	curl_slist_free_all(d->headers);
 	buf_done(&d->request);
 	buf_done(&d->reply);
 	tail_done(&d->output);
-	free(d);
-}
-
-static void
-put_output(struct docker *d, struct buf *out)
-{
-	struct span kept = tail_span(&d->output);
-
-	if (d->output.total > kept.len)
-		buf_printf(out, "Captured %zu of %llu bytes\n...\n", kept.len, (unsigned long long)d->output.total);
-	buf_putspan(out, kept);
-}
-
-static void
-finish_docker(struct docker *d, enum health status, struct buf *out, bool firm)
-{
-	struct task *c = d->check;
-
-	docker_free(d);
-	check_done(c, status, buf_span(out), firm);
-	buf_done(out);
-}
-
-static void
-fail_docker(struct docker *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void
-fail_docker(struct docker *d, const char *fmt, ...)
-{
-	struct buf out = BUF_INIT(OUTPUT_BYTES_MAX);
-	char text[WHY_BYTES];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	buf_puts(&out, text);
-	finish_docker(d, HEALTH_CRITICAL, &out, false);
-}
-
-static void
-timed_out(struct docker *d)
-{
-	struct buf out = BUF_INIT(2 * OUTPUT_BYTES_MAX);
-
-	d->check->checker->stats.timed_out++;
-	buf_puts(&out, "Timed out (");
-	duration_print(d->check->timeout.ns, &out);
-	buf_puts(&out, ") running check\n\n");
-	put_output(d, &out);
-	finish_docker(d, HEALTH_CRITICAL, &out, true);
 }
 
 static void
@@ -112,8 +56,8 @@ exited(struct docker *d, json_int_t code)
 {
 	struct buf out = BUF_INIT(2 * OUTPUT_BYTES_MAX);
 
-	put_output(d, &out);
-	finish_docker(d, code == 0 ? HEALTH_PASSING : code == 1 ? HEALTH_WARNING : HEALTH_CRITICAL, &out, false);
+	tail_print(&d->output, &out);
+	run_end(&d->run, code == 0 ? HEALTH_PASSING : code == 1 ? HEALTH_WARNING : HEALTH_CRITICAL, &out, false);
 }
 
 /* -- answers -- */
@@ -127,14 +71,14 @@ refused(struct docker *d)
 	struct span body = buf_span(&d->reply);
 
 	if (d->status == 404 && d->step == CREATE)
-		fail_docker(d, "create exec failed for unknown container \"%s\"", d->container);
+		FAIL(d, "create exec failed for unknown container \"%s\"", d->container);
 	else if (d->status == 404)
-		fail_docker(d, "%s exec failed for container \"%s\": invalid exec id \"%s\"", step, d->container,
+		FAIL(d, "%s exec failed for container \"%s\": invalid exec id \"%s\"", step, d->container,
 		    d->exec);
 	else if (d->status == 409)
-		fail_docker(d, "%s exec failed since container \"%s\" is paused or stopped", step, d->container);
+		FAIL(d, "%s exec failed since container \"%s\" is paused or stopped", step, d->container);
 	else
-		fail_docker(d, "%s exec failed for container \"%s\" with status %ld: %.*s", step, d->container,
+		FAIL(d, "%s exec failed for container \"%s\" with status %ld: %.*s", step, d->container,
 		    d->status, (int)(body.len > 256 ? 256 : body.len), (const char *)body.p);
 }
 
@@ -154,7 +98,7 @@ take_created(struct docker *d, json_t *reply)
 	const char *id = json_string_value(json_object_get(reply, "Id"));
 
 	if (id == NULL || !is_id(id)) {
-		fail_docker(d, "create exec failed for container \"%s\": the answer names no exec", d->container);
+		FAIL(d, "create exec failed for container \"%s\": the answer names no exec", d->container);
 		return;
 	}
 	snprintf(d->exec, sizeof(d->exec), "%s", id);
@@ -167,10 +111,10 @@ take_inspected(struct docker *d, json_t *reply)
 	json_t *code = json_object_get(reply, "ExitCode");
 
 	if (json_is_true(json_object_get(reply, "Running")))
-		fail_docker(d, "inspect exec failed for container \"%s\": the program has closed its output, and "
+		FAIL(d, "inspect exec failed for container \"%s\": the program has closed its output, and "
 		    "still runs", d->container);
 	else if (!json_is_integer(code))
-		fail_docker(d, "inspect exec failed for container \"%s\": the answer has no ExitCode", d->container);
+		FAIL(d, "inspect exec failed for container \"%s\": the answer has no ExitCode", d->container);
 	else
 		exited(d, json_integer_value(code));
 }
@@ -200,19 +144,19 @@ answered(struct docker *d)
 static void
 on_done(struct transfer *t, CURLcode rc)
 {
-	struct docker *d = (struct docker *)t;
+	struct docker *d = (struct docker *)(void *)((char *)t - offsetof(struct docker, transfer));
 
 	(void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &d->status);
-	transfer_end(d->check->checker->curl, t);
+	transfer_end(d->run.check->checker->curl, t);
 	if (rc == CURLE_OK)
 		answered(d);
 	else if (rc == CURLE_OPERATION_TIMEDOUT)
-		timed_out(d);
+		run_end_program_late(&d->run, &d->output);
 	else if (rc == CURLE_WRITE_ERROR)
-		fail_docker(d, "docker's answer makes no sense, or is longer than 64 %s",
+		FAIL(d, "docker's answer makes no sense, or is longer than 64 %s",
 		    d->step == START ? "MiB" : "KiB");
 	else
-		fail_docker(d, "docker at %s: %s", d->check->checker->docker_socket,
+		FAIL(d, "docker at %s: %s", d->run.check->checker->docker_socket,
 		    d->error[0] != '\0' ? d->error : curl_easy_strerror(rc));
 }
 
@@ -245,7 +189,7 @@ on_body(char *bytes, size_t size, size_t n, void *ctx)
 static bool
 write_create(struct docker *d)
 {
-	const struct check_run *run = &d->check->def;
+	const struct check_run *run = &d->run.check->def;
 	struct buf *out = &d->request;
 	struct span shell = run->Shell.len > 0 ? run->Shell : span_str(SHELL);
 
@@ -268,7 +212,6 @@ set_all(struct docker *d)
 {
 	CURL *e = d->transfer.easy;
 	char url[1200], *container = curl_easy_escape(e, d->container, 0);
-	int64_t left = mono_ms(mono_sub(d->deadline, clock_mono()));
 
 	if (container == NULL)
 		return false;
@@ -286,11 +229,11 @@ set_all(struct docker *d)
 	if (d->headers == NULL)
 		d->headers = curl_slist_append(NULL, "Content-Type: application/json");
 	curl_easy_setopt(e, CURLOPT_URL, url);
-	curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, d->check->checker->docker_socket);
+	curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, d->run.check->checker->docker_socket);
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http");
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(e, CURLOPT_HTTPHEADER, d->headers);
-	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(left > 0 ? left : 1));
+	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)mono_ms(run_left(&d->run)));
 	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(e, CURLOPT_WRITEDATA, d);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, d->error);
@@ -304,56 +247,30 @@ set_all(struct docker *d)
 static void
 send_step(struct docker *d, enum step step)
 {
-	struct curl_loop *l = d->check->checker->curl;
+	struct curl_loop *l = d->run.check->checker->curl;
 
 	d->step = step;
 	d->error[0] = '\0';
 	d->transfer.done = on_done;
 	if (!transfer_init(l, &d->transfer, NULL) || !set_all(d) || !transfer_start(l, &d->transfer))
-		fail_docker(d, "out of memory");
+		FAIL(d, "out of memory");
 }
 
 /* -- a run -- */
 
 static void
-on_begin(struct ev_loop *loop, ev_timer *w, int events)
+docker_begin(struct probe_run *r)
 {
-	struct docker *d = w->data;
+	struct docker *d = (struct docker *)r;
 
-	(void)loop;
-	(void)events;
-	if (!span_copy(d->check->def.Target, d->container, sizeof(d->container)))
-		fail_docker(d, "the name of the container is longer than 255 bytes");
+	d->request = BUF_INIT(REQUEST_BYTES_MAX);
+	d->reply = BUF_INIT(REPLY_BYTES_MAX);
+	tail_init(&d->output, r->check->output_max);
+	if (!span_copy(r->check->def.Target, d->container, sizeof(d->container)))
+		FAIL(d, "the name of the container is longer than 255 bytes");
 	else
 		send_step(d, CREATE);
 }
 
-static void
-start_docker(struct task *c)
-{
-	struct docker *d = calloc(1, sizeof(*d));
-
-	if (d == NULL) {
-		check_done(c, HEALTH_CRITICAL, span_str("out of memory"), false);
-		return;
-	}
-	*d = (struct docker){ .check = c, .request = BUF_INIT(REQUEST_BYTES_MAX), .reply = BUF_INIT(REPLY_BYTES_MAX),
-	    .deadline = mono_add(clock_mono(), c->timeout) };
-	tail_init(&d->output, c->output_max);
-	c->run = d;
-	ev_timer_init(&d->begin, on_begin, 0., 0.);
-	d->begin.data = d;
-	ev_feed_event(c->checker->loop, &d->begin, EV_TIMER);
-}
-
-static void
-cancel_docker(struct task *c)
-{
-	struct docker *d = c->run;
-
-	ev_clear_pending(c->checker->loop, &d->begin);
-	docker_free(d);
-}
-
 const struct probe_kind probe_docker = { .name = "docker", .role = ROLE_DOCKER, .timeout = { 30000000000 },
-	.start = start_docker, .cancel = cancel_docker };
+	.size = sizeof(struct docker), .begin = docker_begin, .clear = docker_clear };

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/base/clock.h"
 #include "rpcd/check/checker.h"
 #include "rpcd/check/dial.h"
 #include "rpcd/check/grpc.h"
@@ -27,7 +26,7 @@
 enum stage { DIALLING, HANDSHAKE, TALKING };
 
 struct h2 {
-	struct task *check;
+	struct probe_run run;		/* first */
 	bool ping;			/* else gRPC */
 	struct span address, service;	/* of the target */
 	enum stage stage;
@@ -38,8 +37,6 @@ struct h2 {
 	struct buf body;		/* of the request */
 	size_t body_sent, bytes_read, head_bytes;
 	int32_t stream;
-	ev_timer timer;			/* begin, then the timeout */
-	struct mono begun;
 	/* what came */
 	bool settled;			/* it speaks HTTP/2 */
 	bool over, good;
@@ -53,11 +50,10 @@ struct h2 {
 /* -- the end of a run -- */
 
 static void
-h2_free(struct h2 *h)
+h2_clear(struct probe_run *r)
 {
-	struct ev_loop *loop = h->check->checker->loop;
+	struct h2 *h = (struct h2 *)r;
 
-	ev_timer_stop(loop, &h->timer);
 	dial_stop(&h->dial);
 	nghttp2_session_del(h->session);
 	stream_close(&h->bytes);
@@ -65,17 +61,6 @@ h2_free(struct h2 *h)
 	buf_done(&h->body);
 	buf_done(&h->message);
 	buf_done(&h->code_text);
-	free(h);
-}
-
-static void
-finish_h2(struct h2 *h, enum health status, struct buf *output)
-{
-	struct task *c = h->check;
-
-	h2_free(h);
-	check_done(c, status, buf_span(output), false);
-	buf_done(output);
 }
 
 /* No connection, or none that can be used: gRPC's and Consul's words. */
@@ -86,13 +71,13 @@ unreachable(struct h2 *h, const char *what, const char *why)
 
 	if (h->ping) {
 		buf_puts(&out, "Failed to dial to ");
-		buf_putspan(&out, h->check->def.Target);
+		buf_putspan(&out, h->run.check->def.Target);
 		buf_printf(&out, ": %s", why);
 	} else {
 		buf_printf(&out, "rpc error: code = Unavailable desc = all SubConns are in TransientFailure, latest "
 		    "connection error: connection error: desc = \"transport: %s%s\"", what, why);
 	}
-	finish_h2(h, HEALTH_CRITICAL, &out);
+	run_end(&h->run, HEALTH_CRITICAL, &out, false);
 }
 
 static void
@@ -104,19 +89,22 @@ no_answer(struct h2 *h, const char *code, const char *why)
 		buf_printf(&out, "HTTP2 ping failed: %s", why);
 	else
 		buf_printf(&out, "rpc error: code = %s desc = %s", code, why);
-	finish_h2(h, HEALTH_CRITICAL, &out);
+	run_end(&h->run, HEALTH_CRITICAL, &out, false);
+}
+
+static struct mono
+h2_queued(const struct probe_run *r)
+{
+	return dial_queued(&((const struct h2 *)r)->dial);
 }
 
 static void
-on_timeout(struct ev_loop *loop, ev_timer *w, int events)
+h2_expired(struct probe_run *r)
 {
-	struct h2 *h = w->data;
+	struct h2 *h = (struct h2 *)r;
 	char at[DIAL_TEXT_BYTES], text[DIAL_TEXT_BYTES + 16];
 
-	(void)events;
-	if (check_has_time(h->check, h->begun, dial_queued(&h->dial), loop, w))
-		return;
-	h->check->checker->stats.timed_out++;
+	r->check->checker->stats.timed_out++;
 	if (!h->ping || h->stage == TALKING) {
 		no_answer(h, "DeadlineExceeded", "context deadline exceeded");
 		return;
@@ -142,7 +130,7 @@ judge_answer(struct h2 *h, struct buf *out)
 {
 	char name[24];
 	uint64_t status;
-	const struct span *target = &h->check->def.Target;
+	const struct span *target = &h->run.check->def.Target;
 
 	if (h->code < 0) {
 		buf_printf(out, "rpc error: code = %s desc = unexpected HTTP status code received from server: %u",
@@ -180,7 +168,7 @@ conclude(struct h2 *h)
 		buf_puts(&out, "HTTP2 ping was successful");
 	else
 		status = judge_answer(h, &out);
-	finish_h2(h, status, &out);
+	run_end(&h->run, status, &out, false);
 }
 
 /* From within libnghttp2, too: the run ends when that has returned. */
@@ -310,12 +298,12 @@ static bool
 send_request(struct h2 *h)
 {
 	char timeout[24];
-	struct span authority = h->check->def.TLSServerName.len > 0 && h->tls != NULL ? h->check->def.TLSServerName :
-	    h->address;
+	struct span name = h->run.check->def.TLSServerName;
+	struct span authority = name.len > 0 && h->tls != NULL ? name : h->address;
 
 	if (h->ping)
 		return nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, (const uint8_t *)"triumvir") == 0;
-	int64_t ms = mono_ms(h->check->timeout);
+	int64_t ms = mono_ms(h->run.check->timeout);
 	snprintf(timeout, sizeof(timeout), ms <= 99999999 ? "%lldm" : "%lldS",	/* at most eight digits */
 	    (long long)(ms <= 99999999 ? ms : ms / 1000));
 	const nghttp2_nv head[] = {
@@ -465,36 +453,23 @@ on_dialled(void *ctx, int fd, const char *why)
 		unreachable(h, "Error while dialing ", why);
 		return;
 	}
-	stream_open(&h->bytes, h->check->checker->loop, fd, on_ready, OUT_BYTES_MAX);
-	if (!h->check->def.UseTLS) {
+	stream_open(&h->bytes, h->run.check->checker->loop, fd, on_ready, OUT_BYTES_MAX);
+	if (!h->run.check->def.UseTLS) {
 		begin_talk(h);
 		return;
 	}
 	h->stage = HANDSHAKE;
-	if ((h->tls = tls_new(fd, &h->check->def, h->dial.to.host, true)) == NULL)
+	if ((h->tls = tls_new(fd, &h->run.check->def, h->dial.to.host, true)) == NULL)
 		unreachable(h, "", "out of memory");
 	else
 		shake(h);
-}
-
-static void
-on_begin(struct ev_loop *loop, ev_timer *w, int events)
-{
-	struct h2 *h = w->data;
-
-	(void)events;
-	h->begun = clock_mono();
-	ev_set_cb(w, on_timeout);
-	ev_timer_set(w, mono_seconds(h->check->timeout), 0.);
-	ev_timer_start(loop, w);
-	dial_begin(&h->dial, h->address);
 }
 
 /* "host:port", for gRPC with "/service" behind. */
 static void
 take_target(struct h2 *h)
 {
-	struct span t = h->check->def.Target;
+	struct span t = h->run.check->def.Target;
 	const uint8_t *slash = h->ping || t.len == 0 ? NULL : memchr(t.p, '/', t.len);
 	size_t len = slash == NULL ? t.len : (size_t)(slash - t.p);
 
@@ -503,36 +478,21 @@ take_target(struct h2 *h)
 }
 
 static void
-start_h2(struct task *c)
+h2_begin(struct probe_run *r)
 {
-	struct checker *k = c->checker;
-	struct h2 *h = calloc(1, sizeof(*h));
+	struct h2 *h = (struct h2 *)r;
+	struct task *c = r->check;
 
-	if (h == NULL) {
-		check_done(c, HEALTH_CRITICAL, span_str("out of memory"), false);
-		return;
-	}
-	*h = (struct h2){ .check = c, .ping = c->kind == &probe_h2ping, .code = -1,
-	    .body = BUF_INIT(OUT_BYTES_MAX), .message = BUF_INIT(MESSAGE_BYTES_MAX),
-	    .code_text = BUF_INIT(HEAD_BYTES_MAX) };
+	h->ping = c->kind == &probe_h2ping;
+	h->code = -1;
+	h->body = BUF_INIT(OUT_BYTES_MAX);
+	h->message = BUF_INIT(MESSAGE_BYTES_MAX);
+	h->code_text = BUF_INIT(HEAD_BYTES_MAX);
 	take_target(h);
-	c->run = h;
-	dial_init(&h->dial, k->loop, k->resolver, c->service, on_dialled, h);
-	ev_timer_init(&h->timer, on_begin, 0., 0.);
-	h->timer.data = h;
-	ev_feed_event(k->loop, &h->timer, EV_TIMER);
+	run_arm(r);
+	dial_begin(&h->dial, c->checker->loop, c->checker->resolver, c->service, h->address, on_dialled, h);
 }
 
-static void
-cancel_h2(struct task *c)
-{
-	struct h2 *h = c->run;
-
-	ev_clear_pending(c->checker->loop, &h->timer);
-	h2_free(h);
-}
-
-const struct probe_kind probe_grpc = { .name = "grpc", .timeout = { 10000000000 },
-	.start = start_h2, .cancel = cancel_h2 };
-const struct probe_kind probe_h2ping = { .name = "h2ping", .timeout = { 10000000000 }, .start = start_h2,
-	.cancel = cancel_h2 };
+#define H2_PROBE(name_) { .name = (name_), .timeout = { 10000000000 }, .size = sizeof(struct h2), .begin = h2_begin, \
+	.expired = h2_expired, .queued = h2_queued, .clear = h2_clear }
+const struct probe_kind probe_grpc = H2_PROBE("grpc"), probe_h2ping = H2_PROBE("h2ping");

@@ -5,12 +5,12 @@
  *
  * Redirects are followed here and not by libcurl, since only to the same host they are followed in any case.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "common/base/clock.h"
 #include "rpcd/check/checker.h"
 #include "rpcd/check/curl_loop.h"
 #include "rpcd/check/reason.h"
@@ -35,8 +35,8 @@ struct place {
 };
 
 struct http {
-	struct transfer transfer;	/* first */
-	struct task *check;
+	struct probe_run run;		/* first; its timer runs while a name is looked up */
+	struct transfer transfer;
 	struct curl_slist *headers, *places;
 	bool common;			/* headers are those of all, and not owned */
 	const char *url;		/* of this request: the place's, or to */
@@ -48,9 +48,7 @@ struct http {
 	bool get;			/* a redirect turned it into one */
 	bool usual;			/* a plain GET with nothing set but what all have */
 	bool flooded, enough;		/* too many headers; the body was long enough */
-	struct mono deadline;
 	struct lookup *lookup;
-	ev_timer timer;			/* begin, and while a name is looked up */
 	size_t head_bytes;
 	char status[STATUS_BYTES_MAX];	/* "200 OK" */
 	struct addresses addresses;
@@ -65,7 +63,7 @@ static void request(struct http *h);
 static void
 release_easy(struct http *h)
 {
-	transfer_end(h->check->checker->curl, &h->transfer);
+	transfer_end(h->run.check->checker->curl, &h->transfer);
 	if (!h->common)
 		curl_slist_free_all(h->headers);
 	curl_slist_free_all(h->places);
@@ -74,32 +72,22 @@ release_easy(struct http *h)
 }
 
 static void
-http_free(struct http *h)
+http_clear(struct probe_run *r)
 {
+	struct http *h = (struct http *)r;
+
 	release_easy(h);
 	if (h->lookup != NULL)
 		resolve_cancel(h->lookup);
-	ev_timer_stop(h->check->checker->loop, &h->timer);
 	curl_free(h->to);
 	tail_done(&h->body);
-	free(h);
 }
 
 /* The method that is configured, as the output shows it. */
 static struct span
 method(const struct http *h)
 {
-	return h->check->def.Method.len > 0 ? h->check->def.Method : span_str("GET");
-}
-
-static void
-finish_http(struct http *h, enum health status, struct buf *output)
-{
-	struct task *c = h->check;
-
-	http_free(h);
-	check_done(c, status, buf_span(output), false);
-	buf_done(output);
+	return h->run.check->def.Method.len > 0 ? h->run.check->def.Method : span_str("GET");
 }
 
 /* 'Get "http://h:1/": reason' */
@@ -112,9 +100,9 @@ fail_http(struct http *h, const char *why)
 	for (size_t i = 0; i < m.len; i++)
 		buf_u8(&out, i > 0 && m.p[i] >= 'A' && m.p[i] <= 'Z' ? (uint8_t)(m.p[i] | 0x20) : m.p[i]);
 	buf_puts(&out, " \"");
-	buf_putspan(&out, h->check->def.Target);
+	buf_putspan(&out, h->run.check->def.Target);
 	buf_printf(&out, "\": %s", why);
-	finish_http(h, HEALTH_CRITICAL, &out);
+	run_end(&h->run, HEALTH_CRITICAL, &out, false);
 }
 
 static void
@@ -125,13 +113,14 @@ answered(struct http *h, long code, const char *remark)
 	buf_puts(&out, "HTTP ");
 	buf_putspan(&out, method(h));
 	buf_u8(&out, ' ');
-	buf_putspan(&out, h->check->def.Target);
+	buf_putspan(&out, h->run.check->def.Target);
 	buf_printf(&out, ": %s Output: ", h->status);
 	if (remark != NULL)
 		buf_puts(&out, remark);
 	else
 		buf_putspan(&out, tail_span(&h->body));
-	finish_http(h, code / 100 == 2 ? HEALTH_PASSING : code == 429 ? HEALTH_WARNING : HEALTH_CRITICAL, &out);
+	run_end(&h->run, code / 100 == 2 ? HEALTH_PASSING : code == 429 ? HEALTH_WARNING : HEALTH_CRITICAL, &out,
+	    false);
 }
 
 /* -- URLs -- */
@@ -167,11 +156,11 @@ take_url(struct http *h, const char *url, char *why, size_t cap)
 	ok = ok && part(u, CURLUPART_HOST, 0, h->host, sizeof(h->host)) &&
 	    part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT, port, sizeof(port));
 	h->port = (unsigned)atoi(port);
-	if (ok && h->check->def.TLSServerName.len > 0 && h->first_host == NULL) {
+	if (ok && h->run.check->def.TLSServerName.len > 0 && h->first_host == NULL) {
 		/* What is asked for by TLS is in the URL; where to connect to, and Host, are said besides. */
 		char name[HOST_BYTES_MAX];
 
-		ok = span_copy(h->check->def.TLSServerName, name, sizeof(name)) &&
+		ok = span_copy(h->run.check->def.TLSServerName, name, sizeof(name)) &&
 		    curl_url_set(u, CURLUPART_HOST, name, 0) == CURLUE_OK;
 	}
 	curl_free(h->to);
@@ -186,7 +175,7 @@ take_url(struct http *h, const char *url, char *why, size_t cap)
 static const char *
 take_place(struct http *h, char *why, size_t cap)
 {
-	struct task *c = h->check;
+	struct task *c = h->run.check;
 	struct place *p = c->kept;
 
 	if (p == NULL) {
@@ -266,7 +255,7 @@ static void
 follow(struct http *h, long code, const char *to)
 {
 	char why[HOST_BYTES_MAX + 128], *url = strdup(to);
-	bool anywhere = h->check->checker->setup.follow_redirects;
+	bool anywhere = h->run.check->checker->setup.follow_redirects;
 
 	if (url == NULL) {
 		fail_http(h, "out of memory");
@@ -293,7 +282,7 @@ follow(struct http *h, long code, const char *to)
 	h->get = h->get || drops_body(h, code);
 	h->usual = false;
 	tail_done(&h->body);
-	tail_init(&h->body, h->check->output_max);
+	tail_init(&h->body, h->run.check->output_max);
 	h->status[0] = '\0';
 	request(h);
 }
@@ -309,7 +298,7 @@ transport_failed(struct http *h, CURLcode rc)
 
 	(void)curl_easy_getinfo(h->transfer.easy, CURLINFO_OS_ERRNO, &error);
 	if (rc == CURLE_OPERATION_TIMEDOUT) {
-		h->check->checker->stats.timed_out++;
+		h->run.check->checker->stats.timed_out++;
 		snprintf(why, sizeof(why), "context deadline exceeded (Client.Timeout exceeded while %s)",
 		    h->head_bytes == 0 ? "awaiting headers" : "reading body");
 	} else if (rc == CURLE_COULDNT_CONNECT && error != 0 && h->addresses.n > 0) {
@@ -334,13 +323,13 @@ keep_easy(struct http *h)
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, NULL);
 	curl_easy_setopt(e, CURLOPT_WRITEDATA, NULL);
 	curl_easy_setopt(e, CURLOPT_RESOLVE, NULL);
-	transfer_keep(h->check->checker->curl, &h->transfer);
+	transfer_keep(h->run.check->checker->curl, &h->transfer);
 }
 
 static void
 request_done(struct transfer *t, CURLcode rc)
 {
-	struct http *h = (struct http *)t;
+	struct http *h = (struct http *)(void *)((char *)t - offsetof(struct http, transfer));
 	char *to = NULL;
 	long code = 0;
 
@@ -356,7 +345,7 @@ request_done(struct transfer *t, CURLcode rc)
 	(void)curl_easy_getinfo(h->transfer.easy, CURLINFO_REDIRECT_URL, &to);
 	if (h->usual && rc == CURLE_OK && to == NULL)
 		keep_easy(h);
-	if (to != NULL && !h->check->def.DisableRedirects &&
+	if (to != NULL && !h->run.check->def.DisableRedirects &&
 	    (code == 301 || code == 302 || code == 303 || code == 307 || code == 308))
 		follow(h, code, to);
 	else
@@ -393,7 +382,7 @@ make_headers(struct http *h)
 		{ "User-Agent", "User-Agent: Consul Health Check" }, { "Accept", "Accept: text/plain, text/*, */*" },
 		{ "Content-Type", "Content-Type:" },
 	};
-	const struct check_run *d = &h->check->def;
+	const struct check_run *d = &h->run.check->def;
 	bool home = strcasecmp(h->host, h->first_host) == 0, ok = true;
 	char text[HOST_BYTES_MAX + 16];
 
@@ -440,7 +429,7 @@ static bool
 set_place(struct http *h)
 {
 	char addr[RESOLVE_TEXT_BYTES];
-	struct span server = h->redirects == 0 ? h->check->def.TLSServerName : SPAN_NONE;
+	struct span server = h->redirects == 0 ? h->run.check->def.TLSServerName : SPAN_NONE;
 	struct buf text = BUF_INIT(4096);
 
 	if (server.len == 0 && h->literal)
@@ -461,7 +450,7 @@ set_place(struct http *h)
 static void
 set_method(struct http *h)
 {
-	const struct check_run *d = &h->check->def;
+	const struct check_run *d = &h->run.check->def;
 	char name[32];
 
 	if (h->get)
@@ -492,15 +481,15 @@ static bool
 set_all(struct http *h)
 {
 	CURL *e = h->transfer.easy;
-	bool verify = !h->check->def.TLSSkipVerify;
-	int64_t left = mono_ms(mono_sub(h->deadline, clock_mono()));
+	bool verify = !h->run.check->def.TLSSkipVerify;
+	int64_t left = mono_ms(run_left(&h->run));
 
 	if (!set_place(h) || !set_headers(h))
 		return false;
 	curl_easy_setopt(e, CURLOPT_URL, h->url);
 	curl_easy_setopt(e, CURLOPT_RESOLVE, h->places);
 	curl_easy_setopt(e, CURLOPT_HTTPHEADER, h->headers);
-	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(left > 0 ? left : 1));
+	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)left);
 	/* Of its own it is 300 s, which a shorter time for all makes needless. */
 	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(left < 300000 ? 0 : left));
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, h);
@@ -518,9 +507,9 @@ set_all(struct http *h)
 static void
 dial(struct http *h)
 {
-	struct checker *k = h->check->checker;
+	struct checker *k = h->run.check->checker;
 
-	ev_timer_stop(k->loop, &h->timer);	/* from here on libcurl has the deadline */
+	ev_timer_stop(k->loop, &h->run.timer);	/* from here on libcurl has the deadline */
 	h->head_bytes = 0;
 	h->error[0] = '\0';
 	h->transfer.done = request_done;
@@ -534,7 +523,7 @@ on_found(void *ctx, const struct addresses *found, const char *why)
 	struct http *h = ctx;
 	char text[HOST_BYTES_MAX + NAME_WHY_BYTES + 32];
 
-	h->deadline = mono_add(h->deadline, resolve_queued(h->lookup));
+	h->run.begun = mono_add(h->run.begun, resolve_queued(h->lookup));
 	h->lookup = NULL;
 	if (found == NULL) {
 		snprintf(text, sizeof(text), "dial tcp: lookup %s: %s", h->host, why);
@@ -545,16 +534,19 @@ on_found(void *ctx, const struct addresses *found, const char *why)
 	dial(h);
 }
 
-static void
-on_timeout(struct ev_loop *loop, ev_timer *w, int events)
+static struct mono
+http_queued(const struct probe_run *r)
 {
-	struct http *h = w->data;
+	return resolve_queued(((const struct http *)r)->lookup);
+}
+
+static void
+http_expired(struct probe_run *r)
+{
+	struct http *h = (struct http *)r;
 	char text[HOST_BYTES_MAX + 64];
 
-	(void)events;
-	if (check_has_time(h->check, mono_sub(h->deadline, h->check->timeout), resolve_queued(h->lookup), loop, w))
-		return;
-	h->check->checker->stats.timed_out++;
+	r->check->checker->stats.timed_out++;
 	snprintf(text, sizeof(text), "dial tcp: lookup %s: i/o timeout", h->host);
 	fail_http(h, text);
 }
@@ -562,31 +554,27 @@ on_timeout(struct ev_loop *loop, ev_timer *w, int events)
 static void
 request(struct http *h)
 {
-	struct checker *k = h->check->checker;
-	double left = mono_seconds(mono_sub(h->deadline, clock_mono()));
+	struct checker *k = h->run.check->checker;
 
 	h->literal = resolve_literal(h->host, &h->addresses);
 	if (h->literal) {
 		dial(h);
 		return;
 	}
-	ev_timer_set(&h->timer, left > 0 ? left : 0., 0.);
-	ev_timer_start(k->loop, &h->timer);
-	if ((h->lookup = resolve(k->resolver, h->host, h->check->service, on_found, h)) == NULL)
+	run_arm(&h->run);
+	if ((h->lookup = resolve(k->resolver, h->host, h->run.check->service, on_found, h)) == NULL)
 		fail_http(h, "out of memory");
 }
 
 /* -- a run -- */
 
 static void
-on_begin(struct ev_loop *loop, ev_timer *w, int events)
+http_begin(struct probe_run *r)
 {
-	struct http *h = w->data;
+	struct http *h = (struct http *)r;
 	char why[256];
 
-	(void)loop;
-	(void)events;
-	ev_set_cb(w, on_timeout);
+	tail_init(&h->body, r->check->output_max);
 	const char *bad = take_place(h, why, sizeof(why));
 	if (bad != NULL)
 		fail_http(h, bad);
@@ -594,32 +582,5 @@ on_begin(struct ev_loop *loop, ev_timer *w, int events)
 		request(h);
 }
 
-static void
-start_http(struct task *c)
-{
-	struct http *h = calloc(1, sizeof(*h));
-
-	if (h == NULL) {
-		check_done(c, HEALTH_CRITICAL, span_str("out of memory"), false);
-		return;
-	}
-	h->check = c;
-	c->run = h;
-	h->deadline = mono_add(clock_mono(), c->timeout);
-	tail_init(&h->body, c->output_max);
-	ev_timer_init(&h->timer, on_begin, 0., 0.);
-	h->timer.data = h;
-	ev_feed_event(c->checker->loop, &h->timer, EV_TIMER);
-}
-
-static void
-cancel_http(struct task *c)
-{
-	struct http *h = c->run;
-
-	ev_clear_pending(c->checker->loop, &h->timer);
-	http_free(h);
-}
-
-const struct probe_kind probe_http = { .name = "http", .timeout = { 10000000000 },
-	.start = start_http, .cancel = cancel_http };
+const struct probe_kind probe_http = { .name = "http", .timeout = { 10000000000 }, .size = sizeof(struct http),
+	.begin = http_begin, .expired = http_expired, .queued = http_queued, .clear = http_clear };

@@ -5,13 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
-#include "common/text/duration.h"
 #include "rpcd/check/checker.h"
 #include "rpcd/check/keeper.h"
 #include "rpcd/check/reason.h"
@@ -19,14 +14,12 @@
 
 #define READ_BYTES (64u << 10)
 
-struct run {
-	struct task *check;
+struct script {
+	struct probe_run run;		/* first */
 	struct keeper keeper;
 	bool started;
-	int error;			/* errno, if it is not */
 	struct tail output;
 	ev_io on_output, on_report;
-	ev_timer begin;
 };
 
 /* The pipe that tells keepers of our end, whatever that is: nothing is ever written. */
@@ -41,70 +34,52 @@ life(void)
 }
 
 static void
-run_free(struct run *r)
+script_clear(struct probe_run *r)
 {
+	struct script *s = (struct script *)r;
 	struct ev_loop *loop = r->check->checker->loop;
 
-	ev_timer_stop(loop, &r->begin);
-	if (r->started) {
-		ev_io_stop(loop, &r->on_output);
-		ev_io_stop(loop, &r->on_report);
-		close(r->keeper.output);
-		close(r->keeper.report);
+	if (s->started) {
+		ev_io_stop(loop, &s->on_output);
+		ev_io_stop(loop, &s->on_report);
+		close(s->keeper.output);
+		close(s->keeper.report);
 	}
-	tail_done(&r->output);
-	free(r);
+	tail_done(&s->output);
 }
 
 static void
-put_output(struct run *r, struct buf *out)
+finish_script(struct script *s, const struct keeper_report *report)
 {
-	struct span kept = tail_span(&r->output);
-
-	if (r->output.total > kept.len)
-		buf_printf(out, "Captured %zu of %llu bytes\n...\n", kept.len, (unsigned long long)r->output.total);
-	buf_putspan(out, kept);
-}
-
-static void
-finish_script(struct run *r, const struct keeper_report *report)
-{
-	struct task *c = r->check;
 	struct buf out = BUF_INIT(2 * OUTPUT_BYTES_MAX);
+	const struct span *program = &s->run.check->def.Args.v[0];
 	enum health status = HEALTH_CRITICAL;
-	const struct span *program = &c->def.Args.v[0];
 	char why[128];
 
 	if (report->end == KEEPER_NOT_STARTED) {
-		buf_printf(&out, "fork/exec %.*s: %s", (int)program->len, (const char *)program->p,
+		run_endf(&s->run, HEALTH_CRITICAL, "fork/exec %.*s: %s", (int)program->len, (const char *)program->p,
 		    reason_of_errno(report->value, why, sizeof(why)));
 	} else if (report->end == KEEPER_TIMED_OUT) {
-		c->checker->stats.timed_out++;
-		buf_puts(&out, "Timed out (");
-		duration_print(c->timeout.ns, &out);
-		buf_puts(&out, ") running check\n\n");
-		put_output(r, &out);
+		run_end_program_late(&s->run, &s->output);
 	} else {
 		if (report->end == KEEPER_EXITED && report->value <= 1)
 			status = report->value == 0 ? HEALTH_PASSING : HEALTH_WARNING;
-		put_output(r, &out);
+		tail_print(&s->output, &out);
+		run_end(&s->run, status, &out, false);
 	}
-	run_free(r);
-	check_done(c, status, buf_span(&out), report->end == KEEPER_TIMED_OUT);
-	buf_done(&out);
 }
 
 /* False: there is no more for now.  A flood is read piece by piece, so that others get their turn. */
 static bool
-read_output(struct run *r)
+read_output(struct script *s)
 {
 	static uint8_t bytes[READ_BYTES];
-	ssize_t n = read(r->keeper.output, bytes, sizeof(bytes));
+	ssize_t n = read(s->keeper.output, bytes, sizeof(bytes));
 
 	if (n > 0)
-		tail_put(&r->output, span_of(bytes, (size_t)n));
+		tail_put(&s->output, span_of(bytes, (size_t)n));
 	else if (n == 0)
-		ev_io_stop(r->check->checker->loop, &r->on_output);
+		ev_io_stop(s->run.check->checker->loop, &s->on_output);
 	return n > 0;
 }
 
@@ -120,9 +95,9 @@ on_output(struct ev_loop *loop, ev_io *w, int events)
 static void
 on_report(struct ev_loop *loop, ev_io *w, int events)
 {
-	struct run *r = w->data;
+	struct script *s = w->data;
 	struct keeper_report report;
-	ssize_t n = read(r->keeper.report, &report, sizeof(report));
+	ssize_t n = read(s->keeper.report, &report, sizeof(report));
 
 	(void)loop;
 	(void)events;
@@ -130,59 +105,44 @@ on_report(struct ev_loop *loop, ev_io *w, int events)
 		return;
 	if (n != sizeof(report))		/* killed */
 		report = (struct keeper_report){ KEEPER_KILLED, SIGKILL };
-	while (read_output(r))
+	while (read_output(s))
 		;
-	finish_script(r, &report);
+	finish_script(s, &report);
 }
 
 static void
-on_begin(struct ev_loop *loop, ev_timer *w, int events)
+script_begin(struct probe_run *r)
 {
-	struct run *r = w->data;
+	struct script *s = (struct script *)r;
+	const struct span_list *args = &r->check->def.Args;
+	struct ev_loop *loop = r->check->checker->loop;
 
-	(void)events;
-	r->started = life() >= 0 && keeper_start(&r->check->def.Args, r->check->timeout, life(), &r->keeper);
-	if (!r->started) {
-		finish_script(r, &(struct keeper_report){ KEEPER_NOT_STARTED, errno });
+	tail_init(&s->output, r->check->output_max);
+	if (args->n == 0) {
+		run_endf(r, HEALTH_CRITICAL, "no program is given");
 		return;
 	}
-	ev_io_set(&r->on_output, r->keeper.output, EV_READ);
-	ev_io_set(&r->on_report, r->keeper.report, EV_READ);
-	ev_io_start(loop, &r->on_output);
-	ev_io_start(loop, &r->on_report);
-}
-
-static void
-start_script(struct task *c)
-{
-	struct run *r = calloc(1, sizeof(*r));
-
-	if (r == NULL || c->def.Args.n == 0) {
-		free(r);
-		check_done(c, HEALTH_CRITICAL, span_str(r == NULL ? "out of memory" : "no program is given"), false);
+	s->started = life() >= 0 && keeper_start(args, r->check->timeout, life(), &s->keeper);
+	if (!s->started) {
+		finish_script(s, &(struct keeper_report){ KEEPER_NOT_STARTED, errno });
 		return;
 	}
-	r->check = c;
-	c->run = r;
-	tail_init(&r->output, c->output_max);
-	ev_init(&r->on_output, on_output);
-	ev_init(&r->on_report, on_report);
-	ev_timer_init(&r->begin, on_begin, 0., 0.);
-	r->on_output.data = r->on_report.data = r->begin.data = r;
-	ev_feed_event(c->checker->loop, &r->begin, EV_TIMER);
+	ev_io_init(&s->on_output, on_output, s->keeper.output, EV_READ);
+	ev_io_init(&s->on_report, on_report, s->keeper.report, EV_READ);
+	s->on_output.data = s->on_report.data = s;
+	ev_io_start(loop, &s->on_output);
+	ev_io_start(loop, &s->on_report);
 }
 
 /* The keeper kills the script with all that it started. */
 static void
-cancel_script(struct task *c)
+script_cancelled(struct probe_run *r)
 {
-	struct run *r = c->run;
+	const struct script *s = (struct script *)r;
 
-	ev_clear_pending(c->checker->loop, &r->begin);
-	if (r->started)
-		(void)kill(r->keeper.pid, SIGTERM);
-	run_free(r);
+	if (s->started)
+		(void)kill(s->keeper.pid, SIGTERM);
 }
 
 const struct probe_kind probe_script = { .name = "script", .role = ROLE_SCRIPTS, .timeout = { 30000000000 },
-	.start = start_script, .cancel = cancel_script };
+	.size = sizeof(struct script), .begin = script_begin, .cancelled = script_cancelled, .clear = script_clear };

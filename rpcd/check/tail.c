@@ -31,3 +31,13 @@ tail_span(const struct tail *t)
 
 	return all.len <= t->max ? all : span_of(all.p + (all.len - t->max), t->max);
 }
+
+void
+tail_print(const struct tail *t, struct buf *out)
+{
+	struct span kept = tail_span(t);
+
+	if (t->total > kept.len)
+		buf_printf(out, "Captured %zu of %llu bytes\n...\n", kept.len, (unsigned long long)t->total);
+	buf_putspan(out, kept);
+}

@@ -15,5 +15,7 @@ void tail_done(struct tail *t);
 void tail_put(struct tail *t, struct span bytes);
 /* At most max bytes; a loan until the next call. */
 struct span tail_span(const struct tail *t);
+/* The same as the output of a program: where something is missing it begins with a line that says so. */
+void tail_print(const struct tail *t, struct buf *out);
 
 #endif
