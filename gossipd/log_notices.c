@@ -3,12 +3,15 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "common/base/assert.h"
+#include "common/base/buf.h"
 #include "gossipd/log_notices.h"
 #include "gossipd/net.h"
 
 #define NAME_TEXT_BYTES (NODE_NAME_BYTES_MAX * 4 + 1)
-#define SPELLED_BYTES (NAME_TEXT_BYTES + 64)
+#define LINE_BYTES (LOG_REFUSAL_BYTES + 4 * NAME_TEXT_BYTES)	/* longer than any line */
 
 void
 log_event(const struct swim_event *ev)
@@ -24,108 +27,60 @@ log_event(const struct swim_event *ev)
 	    net_ip(&ev->member.addr, ip));
 }
 
-/* One function per kind of notice: the name is already safe. */
-static void
-log_suspect(const struct swim_notice *n, const char *name)
-{
-	log_info("memberlist", "Suspect %s has failed, no acks received (none to us, none through %" PRIu64 " others, "
-	    "of which %" PRIu64 " say that they cannot reach it either; %s)", name, n->number, n->number2, n->text);
-}
-
-static void
-log_accused(const struct swim_notice *n, const char *name)
-{
-	char other[NAME_TEXT_BYTES];
-
-	log_info("memberlist", "Suspect %s: reported failed by %s (incarnation %" PRIu64 ")", name,
-	    log_safe(n->other, other, sizeof(other)), n->number);
-}
-
-static void
-log_confirmed(const struct swim_notice *n, const char *name)
-{
-	char other[NAME_TEXT_BYTES];
-
-	log_debug("memberlist", "Suspect %s: confirmed by %s (%" PRIu64 " of %" PRIu64 " confirmations)", name,
-	    log_safe(n->other, other, sizeof(other)), n->number, n->number2);
-}
-
-static void
-log_not_believed(const struct swim_notice *n, const char *name)
-{
-	char other[NAME_TEXT_BYTES];
-
-	log_warn("memberlist", "Ignoring suspicion: %s reports that %s has failed, and reports too many: does it "
-	    "receive messages?",
-	    log_safe(n->other, other, sizeof(other)), name);
-}
-
-static void
-log_spoke_up(const struct swim_notice *n, const char *name)
-{
-	log_info("memberlist", "%s is no longer suspected: it refuted the suspicion (incarnation %" PRIu64 ")", name,
-	    n->number);
-}
-
-static void
-log_declared(const struct swim_notice *n, const char *name)
-{
-	char other[NAME_TEXT_BYTES];
-
-	log_debug("memberlist", "%s has failed, reported by %s (incarnation %" PRIu64 ")", name,
-	    log_safe(n->other, other, sizeof(other)), n->number);
-}
-
-static void
-log_suspected(const struct swim_notice *n, const char *name)
-{
-	(void)n;
-	log_warn("memberlist", "Refuting a suspect message (from: %s)", name);
-}
-
-static void
-say_dead(const struct swim_notice *n, const char *name)
-{
-	log_info("memberlist", "Marking %s as failed, suspect timeout reached (%" PRIu64 " peer confirmations)", name,
-	    n->number);
-}
-
-static void
-log_stream_only(const struct swim_notice *n, const char *name)
-{
-	(void)n;
-	log_warn("memberlist", "%s answers over TCP but not over UDP: is UDP blocked between the nodes?", name);
-}
+/* The line of each kind of notice; {field} is that of the notice, and some are made of several. */
+static const struct {
+	void (*log)(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+	const char *tag, *text;
+} lines[SWIM_NOTICES] = {
+	[SWIM_NOTICE_SUSPECT] = { log_info, "memberlist", "Suspect {name} has failed, no acks received (none to us, "
+	    "none through {number} others, of which {number2} say that they cannot reach it either; {text})" },
+	[SWIM_NOTICE_ACCUSED] = { log_info, "memberlist", "Suspect {name}: reported failed by {other} (incarnation "
+	    "{number})" },
+	[SWIM_NOTICE_CONFIRMED] = { log_debug, "memberlist", "Suspect {name}: confirmed by {other} ({number} of "
+	    "{number2} confirmations)" },
+	[SWIM_NOTICE_NOT_BELIEVED] = { log_warn, "memberlist", "Ignoring suspicion: {other} reports that {name} has "
+	    "failed, and reports too many: does it receive messages?" },
+	[SWIM_NOTICE_SPOKE_UP] = { log_info, "memberlist", "{name} is no longer suspected: it refuted the suspicion "
+	    "(incarnation {number})" },
+	[SWIM_NOTICE_DECLARED] = { log_debug, "memberlist", "{name} has failed, reported by {other} (incarnation "
+	    "{number})" },
+	[SWIM_NOTICE_SUSPECTED] = { log_warn, "memberlist", "Refuting a suspect message (from: {name})" },
+	[SWIM_NOTICE_DEAD] = { log_info, "memberlist", "Marking {name} as failed, suspect timeout reached ({number} "
+	    "peer confirmations)" },
+	[SWIM_NOTICE_STREAM_ONLY] = { log_warn, "memberlist", "{name} answers over TCP but not over UDP: is UDP "
+	    "blocked between the nodes?" },
+	[SWIM_NOTICE_CONFLICT] = { log_err, "memberlist", "Name conflict: {name} is at {addr}, and claimed by "
+	    "{other_addr}{spelled}: the latter needs another node_name" },
+	[SWIM_NOTICE_SELF_CONFLICT] = { log_err, "memberlist", "Name conflict: our own name {name} ({addr}) is "
+	    "claimed by {other_addr}{spelled} too: the members decide" },
+	[SWIM_NOTICE_REFUSED] = { log_warn, "memberlist", "Exchange with {addr} refused: {refusal}" },
+	[SWIM_NOTICE_EXCHANGE_FAILED] = { log_debug, "memberlist", "Exchange with {addr} failed: {error}" },
+	[SWIM_NOTICE_FULL] = { log_warn, "memberlist", "{name} refused: the pool has limits.members members" },
+	[SWIM_NOTICE_STALL] = { log_warn, "memberlist", "This process was suspended for {number} ms; other members "
+	    "are not suspected for it" },
+	[SWIM_NOTICE_LEAVE_REFUTED] = { log_warn, "serf", "Refuting an older leave intent" },
+	[SWIM_NOTICE_REKEY] = { log_warn, "memberlist", "Own incarnation has wrapped around; messages in the pool "
+	    "are forged" },
+	[SWIM_NOTICE_MOVED] = { log_info, "memberlist", "{name} has moved from {addr}, which does not answer, to "
+	    "{other_addr}" },
+	[SWIM_NOTICE_SELF_MOVED] = { log_info, "memberlist", "Members know this node ({name}) at {addr}, which does "
+	    "not answer: announcing {other_addr}" },
+	[SWIM_NOTICE_NAME_KEPT] = { log_warn, "serf", "Majority in name conflict resolution: {number} members know "
+	    "{name} at {addr}, not at {other_addr}{spelled}: give that node another node_name" },
+	[SWIM_NOTICE_NAME_LOST] = { log_err, "serf", "Minority in name conflict resolution: {number} members do not "
+	    "know {name} at {addr}; claimed by {other_addr}{spelled}: this node needs another node_name" },
+	[SWIM_NOTICE_NAME_OPEN] = { log_err, "serf", "Name conflict not resolved: {number} members voted on whether "
+	    "{name} is at {addr} or at {other_addr}{spelled}; staying, and voting again when it is next claimed" },
+};
 
 /* How the rival spells the name, for the end of its address: empty when as we know it. */
-static const char *
-spelled(const struct swim_notice *n, char text[SPELLED_BYTES])
+static void
+put_spelled(struct buf *b, const struct swim_notice *n)
 {
 	char other[NAME_TEXT_BYTES];
 
-	text[0] = '\0';
 	if (n->other.len > 0)
-		snprintf(text, SPELLED_BYTES, " (as %s: names are compared without case)",
-		    log_safe(n->other, other, sizeof(other)));
-	return text;
-}
-
-static void
-log_conflict(const struct swim_notice *n, const char *name)
-{
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
-
-	log_err("memberlist", "Name conflict: %s is at %s, and claimed by %s%s: the latter needs another node_name",
-	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs), spelled(n, other));
-}
-
-static void
-log_self_conflict(const struct swim_notice *n, const char *name)
-{
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
-
-	log_err("memberlist", "Name conflict: our own name %s (%s) is claimed by %s%s too: the members decide",
-	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs), spelled(n, other));
+		buf_printf(b, " (as %s: names are compared without case)", log_safe(n->other, other, sizeof(other)));
 }
 
 const char *
@@ -143,133 +98,50 @@ log_refusal(const struct swim_notice *n, char *text, size_t cap)
 }
 
 static void
-log_refused(const struct swim_notice *n, const char *name)
+put_field(struct buf *b, const struct swim_notice *n, struct span field)
 {
-	char addr[NET_TEXT_BYTES], text[LOG_REFUSAL_BYTES];
+	char text[LOG_REFUSAL_BYTES];
 
-	(void)name;
-	log_warn("memberlist", "Exchange with %s refused: %s", net_text(&n->addr, addr),
-	    log_refusal(n, text, sizeof(text)));
+	if (span_eqs(field, "name"))
+		buf_puts(b, log_safe(n->name, text, NAME_TEXT_BYTES));
+	else if (span_eqs(field, "other"))
+		buf_puts(b, log_safe(n->other, text, NAME_TEXT_BYTES));
+	else if (span_eqs(field, "addr"))
+		buf_puts(b, net_text(&n->addr, text));
+	else if (span_eqs(field, "other_addr"))
+		buf_puts(b, net_text(&n->other_addr, text));
+	else if (span_eqs(field, "number"))
+		buf_printf(b, "%" PRIu64, n->number);
+	else if (span_eqs(field, "number2"))
+		buf_printf(b, "%" PRIu64, n->number2);
+	else if (span_eqs(field, "text"))
+		buf_puts(b, n->text);
+	else if (span_eqs(field, "error"))
+		buf_puts(b, tv_strerror(n->error));
+	else if (span_eqs(field, "spelled"))
+		put_spelled(b, n);
+	else if (span_eqs(field, "refusal"))
+		buf_puts(b, log_refusal(n, text, sizeof(text)));
+	else
+		TV_ASSERT(!"a field of this name");
 }
-
-static void
-log_exchange_failed(const struct swim_notice *n, const char *name)
-{
-	char text[NET_TEXT_BYTES];
-
-	(void)name;
-	log_debug("memberlist", "Exchange with %s failed: %s", net_text(&n->addr, text), tv_strerror(n->error));
-}
-
-static void
-log_full(const struct swim_notice *n, const char *name)
-{
-	(void)n;
-	log_warn("memberlist", "%s refused: the pool has limits.members members", name);
-}
-
-static void
-log_stall(const struct swim_notice *n, const char *name)
-{
-	(void)name;
-	log_warn("memberlist", "This process was suspended for %" PRIu64 " ms; other members are not suspected for it",
-	    n->number);
-}
-
-static void
-log_leave_refuted(const struct swim_notice *n, const char *name)
-{
-	(void)n;
-	(void)name;
-	log_warn("serf", "Refuting an older leave intent");
-}
-
-static void
-log_rekey(const struct swim_notice *n, const char *name)
-{
-	(void)n;
-	(void)name;
-	log_warn("memberlist", "Own incarnation has wrapped around; messages in the pool are forged");
-}
-
-static void
-log_moved(const struct swim_notice *n, const char *name)
-{
-	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
-
-	log_info("memberlist", "%s has moved from %s, which does not answer, to %s", name, net_text(&n->addr, from),
-	    net_text(&n->other_addr, to));
-}
-
-static void
-log_self_moved(const struct swim_notice *n, const char *name)
-{
-	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
-
-	log_info("memberlist", "Members know this node (%s) at %s, which does not answer: announcing %s", name,
-	    net_text(&n->addr, from), net_text(&n->other_addr, to));
-}
-
-static void
-log_name_kept(const struct swim_notice *n, const char *name)
-{
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
-
-	log_warn("serf", "Majority in name conflict resolution: %" PRIu64 " members know %s at %s, not at %s%s: give "
-	    "that node another node_name", n->number, name, net_text(&n->addr, ours),
-	    net_text(&n->other_addr, theirs), spelled(n, other));
-}
-
-static void
-log_name_lost(const struct swim_notice *n, const char *name)
-{
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
-
-	log_err("serf", "Minority in name conflict resolution: %" PRIu64 " members do not know %s at %s; claimed by "
-	    "%s%s: this node needs another node_name", n->number, name, net_text(&n->addr, ours),
-	    net_text(&n->other_addr, theirs), spelled(n, other));
-}
-
-static void
-log_name_open(const struct swim_notice *n, const char *name)
-{
-	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES], other[SPELLED_BYTES];
-
-	log_err("serf", "Name conflict not resolved: %" PRIu64 " members voted on whether %s is at %s or at %s%s; "
-	    "staying, and voting again when it is next claimed", n->number, name, net_text(&n->addr, ours),
-	    net_text(&n->other_addr, theirs), spelled(n, other));
-}
-
-static void (*const sayers[SWIM_NOTICES])(const struct swim_notice *, const char *) = {
-	[SWIM_NOTICE_SUSPECT] = log_suspect,
-	[SWIM_NOTICE_ACCUSED] = log_accused,
-	[SWIM_NOTICE_CONFIRMED] = log_confirmed,
-	[SWIM_NOTICE_NOT_BELIEVED] = log_not_believed,
-	[SWIM_NOTICE_SPOKE_UP] = log_spoke_up,
-	[SWIM_NOTICE_DECLARED] = log_declared,
-	[SWIM_NOTICE_SUSPECTED] = log_suspected,
-	[SWIM_NOTICE_DEAD] = say_dead,
-	[SWIM_NOTICE_STREAM_ONLY] = log_stream_only,
-	[SWIM_NOTICE_CONFLICT] = log_conflict,
-	[SWIM_NOTICE_SELF_CONFLICT] = log_self_conflict,
-	[SWIM_NOTICE_REFUSED] = log_refused,
-	[SWIM_NOTICE_EXCHANGE_FAILED] = log_exchange_failed,
-	[SWIM_NOTICE_FULL] = log_full,
-	[SWIM_NOTICE_STALL] = log_stall,
-	[SWIM_NOTICE_LEAVE_REFUTED] = log_leave_refuted,
-	[SWIM_NOTICE_REKEY] = log_rekey,
-	[SWIM_NOTICE_MOVED] = log_moved,
-	[SWIM_NOTICE_SELF_MOVED] = log_self_moved,
-	[SWIM_NOTICE_NAME_KEPT] = log_name_kept,
-	[SWIM_NOTICE_NAME_LOST] = log_name_lost,
-	[SWIM_NOTICE_NAME_OPEN] = log_name_open,
-};
 
 void
 log_notice(struct log_limits *l, const struct swim_notice *n)
 {
-	char name[NAME_TEXT_BYTES];
+	char bytes[LINE_BYTES];
+	struct buf b = { (uint8_t *)bytes, 0, sizeof(bytes) - 1, sizeof(bytes) - 1, false, false };
 
-	if (log_allow(&l->by_type[n->type], "memberlist"))
-		sayers[n->type](n, log_safe(n->name, name, sizeof(name)));
+	if (!log_allow(&l->by_type[n->type], "memberlist"))
+		return;
+	for (const char *at = lines[n->type].text; *at != '\0';) {
+		size_t plain = strcspn(at, "{"), field = at[plain] == '{' ? strcspn(at + plain, "}") : 0;
+
+		buf_put(&b, at, plain);
+		if (field > 0)
+			put_field(&b, n, span_of((const uint8_t *)at + plain + 1, field - 1));
+		at += plain + field + (field > 0);
+	}
+	bytes[b.len] = '\0';
+	lines[n->type].log(lines[n->type].tag, "%s", bytes);
 }
