@@ -17,17 +17,24 @@ raftd_libraftstore_a_SOURCES = \
 
 noinst_LIBRARIES += raftd/libfsm.a
 raftd_libfsm_a_SOURCES = \
-	raftd/fsm/fsm.c raftd/fsm/read/reader.c raftd/fsm/read/view.c raftd/fsm/page/warm.c raftd/fsm/table/head.c raftd/fsm/read/touches.c raftd/fsm/ops.c raftd/fsm/table/table.c raftd/fsm/table/tables.c raftd/fsm/table/meta.c raftd/fsm/group.c raftd/fsm/table/key.c raftd/fsm/read/watch.c \
-	raftd/fsm/kv/kv.c raftd/fsm/kv/tombstone.c raftd/fsm/txn/txn.c raftd/fsm/txn/txn_kv.c raftd/fsm/txn/txn_catalog.c raftd/fsm/txn/txn_int.h raftd/fsm/session/session.c raftd/fsm/operator/server.c \
-	raftd/fsm/query/query.c raftd/fsm/query/query_run.c raftd/fsm/query/query_render.c raftd/fsm/query/query_int.h raftd/fsm/query/query_render.h \
+	raftd/fsm/open.c raftd/fsm/entries.c raftd/fsm/reads.c raftd/fsm/apply.c raftd/fsm/ops.c raftd/fsm/group.c raftd/fsm/info.c \
+	raftd/fsm/fsm.h raftd/fsm/state.h raftd/fsm/apply.h raftd/fsm/ops.h raftd/fsm/group.h \
+	raftd/fsm/table/key.c raftd/fsm/table/table.c raftd/fsm/table/tables.c raftd/fsm/table/meta.c raftd/fsm/table/head.c raftd/fsm/table/record.c \
+	raftd/fsm/table/key.h raftd/fsm/table/table.h raftd/fsm/table/tables.h raftd/fsm/table/meta.h raftd/fsm/table/head.h raftd/fsm/table/record.h \
+	raftd/fsm/read/reader.c raftd/fsm/read/view.c raftd/fsm/read/watch.c raftd/fsm/read/touches.c raftd/fsm/read/read.h raftd/fsm/read/watch.h \
+	raftd/fsm/page/files.c raftd/fsm/page/flusher.c raftd/fsm/page/compact.c raftd/fsm/page/damage.c raftd/fsm/page/warm.c raftd/fsm/page/page.h \
+	raftd/fsm/kv/kv.c raftd/fsm/kv/tombstone.c raftd/fsm/kv/kv.h raftd/fsm/session/session.c raftd/fsm/session/session.h \
+	raftd/fsm/txn/txn.c raftd/fsm/txn/txn_kv.c raftd/fsm/txn/txn_catalog.c raftd/fsm/txn/txn.h \
+	raftd/fsm/query/query.c raftd/fsm/query/query_run.c raftd/fsm/query/query_render.c raftd/fsm/query/query.h raftd/fsm/query/query_render.h \
+	raftd/fsm/operator/server.c raftd/fsm/operator/autopilot_config.c raftd/fsm/operator/operator.h \
 	raftd/fsm/acl/acl.c raftd/fsm/acl/acl_parts.c raftd/fsm/acl/acl_named.c raftd/fsm/acl/acl_token.c raftd/fsm/acl/acl_policy.c raftd/fsm/acl/acl_role.c \
 	raftd/fsm/acl/acl_resolve.c raftd/fsm/acl/acl_rights.c raftd/fsm/acl/acl_may.c raftd/fsm/acl/acl_judge.c raftd/fsm/acl/acl_premise.c raftd/fsm/acl/acl_method.c \
-	raftd/fsm/acl/acl_binding.c raftd/fsm/acl/acl_login.c raftd/fsm/acl/acl_repl.c raftd/fsm/acl/acl_int.h \
-	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/address.c raftd/fsm/catalog/address_index.c raftd/fsm/catalog/address_index.h raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c raftd/fsm/catalog/node_checks.h \
-	raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c raftd/fsm/operator/autopilot_config.c \
-	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/page/damage.c raftd/fsm/page/compact.c raftd/fsm/page/flusher.c raftd/fsm/info.c \
-	raftd/fsm/copy/archive.c raftd/fsm/copy/archive.h raftd/fsm/table/record.c raftd/fsm/copy/stage.c raftd/fsm/copy/stage_load.c \
-	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/table/key.h raftd/fsm/table/tables.h raftd/fsm/copy/snapfile.h
+	raftd/fsm/acl/acl_binding.c raftd/fsm/acl/acl_login.c raftd/fsm/acl/acl_repl.c raftd/fsm/acl/acl.h raftd/fsm/acl/acl_int.h \
+	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c \
+	raftd/fsm/catalog/address.c raftd/fsm/catalog/address_index.c raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c \
+	raftd/fsm/catalog/catalog.h raftd/fsm/catalog/node_checks.h raftd/fsm/catalog/address.h raftd/fsm/catalog/address_index.h raftd/fsm/catalog/sort_near.h \
+	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/copy/archive.c raftd/fsm/copy/stage.c raftd/fsm/copy/stage_load.c \
+	raftd/fsm/copy/copy.h raftd/fsm/copy/stage.h raftd/fsm/copy/archive.h raftd/fsm/copy/snapfile.h
 
 EXTRA_DIST += raftd/fsm/README.md doc/storage.md
 

@@ -5,7 +5,8 @@
  * does not grow with what the group changes.  What is in memory goes back to a copy.  A single operation has no need of
  * that: it decides before it changes anything.
  */
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/group.h"
+#include "raftd/fsm/table/table.h"
 
 void
 fsm_group_begin(struct fsm *f, struct fsm_group *g)

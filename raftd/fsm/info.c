@@ -5,7 +5,8 @@
 
 #include <sodium.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/address.h"
+#include "raftd/fsm/table/table.h"
 #include "raftd/store/bdb/store_behind.h"
 
 static void

@@ -1,5 +1,6 @@
 /* The operations of the state machine: the arrays of its areas, and the watch column of common/record/ops.h. */
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/ops.h"
 
 static const struct fsm_op *const areas[] = {
 #define X(name) name,

@@ -14,7 +14,8 @@
 #include "common/base/buf.h"
 #include "raftd/fsm/copy/archive.h"
 #include "raftd/fsm/copy/snapfile.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,8 +10,8 @@
 #include "common/base/assert.h"
 #include "common/record/mpack.h"
 #include "common/record/schema_json.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/query/query_render.h"
+#include "raftd/fsm/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,7 +16,8 @@
 #include "common/base/assert.h"
 #include "ctl/snapfacts.h"
 #include "raftd/fsm/copy/snapfile.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/record.h"
 #include "raftd/snapshot/install_meta.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -14,7 +14,7 @@
 #include "common/base/assert.h"
 #include "common/record/mpack.h"
 #include "raftd/fsm/copy/snapfile.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

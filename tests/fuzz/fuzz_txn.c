@@ -12,7 +12,8 @@
 #include "common/base/assert.h"
 #include "common/record/mpack.h"
 #include "common/record/txn.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/kv/kv.h"
+#include "raftd/fsm/table/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

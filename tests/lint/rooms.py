@@ -22,7 +22,11 @@ ROOMS = {
                 "gossipd/core/swim/broadcast", "gossipd/core/serf/ring", "gossipd/core/serf/intent.h"),
                 ("gossipd/core/swim.h", "gossipd/core/state.h", "gossipd/core/base"), "gossipd/core/swim/", "gossipd/core/serf/",
                 "gossipd/core/", "gossipd/names/", "gossipd/"],
-    "raftd": ["raftd/core/", "raftd/store/bdb/", "raftd/store/", "raftd/fsm/", "raftd/login/", "raftd/fetch/", "raftd/opts", "raftd/raftd", "raftd/disk/",
+    "raftd": ["raftd/core/", "raftd/store/bdb/", "raftd/store/", ("raftd/fsm/table/key", "raftd/fsm/table/tables"), "raftd/fsm/fsm.h",
+              "raftd/fsm/state", ("raftd/fsm/table/", "raftd/fsm/read/"), "raftd/fsm/page/", ("raftd/fsm/apply", "raftd/fsm/group"),
+              ("raftd/fsm/kv/", "raftd/fsm/session/", "raftd/fsm/catalog/", "raftd/fsm/query/", "raftd/fsm/acl/", "raftd/fsm/txn/",
+               "raftd/fsm/operator/", "raftd/fsm/copy/stage", "raftd/fsm/table/head"), ("raftd/fsm/ops", "raftd/fsm/table/record"),
+              "raftd/fsm/page/warm", "raftd/fsm/copy/", "raftd/fsm/", "raftd/login/", "raftd/fetch/", "raftd/opts", "raftd/raftd", "raftd/disk/",
               "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/rules/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
               "raftd/members/", "raftd/serve/", "raftd/opening", "raftd/main"],
     "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/audit/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/",
@@ -30,7 +34,7 @@ ROOMS = {
     "ctl": ["ctl/", "ctl/cmd/", ("ctl/verbs", "ctl/run", "ctl/help", "ctl/main")],
 }
 # What a program uses of another one: the archive's format, and the names of roles.
-ALSO = {"ctl": ("raftd/fsm/",), "rpcd": ("raftd/core/",)}
+ALSO = {"ctl": ("raftd/fsm/copy/", "raftd/fsm/table/tables"), "rpcd": ("raftd/core/",)}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 

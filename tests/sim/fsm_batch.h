@@ -5,7 +5,11 @@
 #ifndef TV_TESTS_SIM_FSM_BATCH_H
 #define TV_TESTS_SIM_FSM_BATCH_H
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/group.h"
+#include "raftd/fsm/ops.h"
+#include "raftd/fsm/table/head.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 static inline int
 batch_begin(struct fsm *f)

@@ -8,6 +8,8 @@
 #include "common/record/schema_json.h"
 #include "common/text/rfc3339.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/table/record.h"
+#include "raftd/fsm/table/table.h"
 #include "tests/unit/fsm_kit.h"
 
 #define U1 "11111111-2222-4333-8444-555555555551"

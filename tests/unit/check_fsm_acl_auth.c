@@ -4,8 +4,10 @@
 #include "common/record/mpack.h"
 #include "common/record/schema_json.h"
 #include "raftd/fsm/acl/acl_int.h"
-#include "raftd/login/method_config.h"
+#include "raftd/fsm/table/record.h"
+#include "raftd/fsm/table/table.h"
 #include "raftd/login/login.h"
+#include "raftd/login/method_config.h"
 #include "tests/unit/fsm_kit.h"
 #include "tests/unit/jwt_kit.h"
 

@@ -4,6 +4,7 @@
 
 #include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/table/meta.h"
 #include "tests/unit/fsm_kit.h"
 
 #define FIRST "5f8d1a52-0c3b-4f0e-9b8e-6a3c41d7e011"

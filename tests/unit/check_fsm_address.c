@@ -6,8 +6,9 @@
 
 #include "common/base/rng.h"
 #include "common/record/mpack.h"
+#include "raftd/fsm/catalog/address.h"
 #include "raftd/fsm/catalog/address_index.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/table/table.h"
 #include "tests/sim/fsm_batch.h"
 #include "tests/unit/fsm_kit.h"
 

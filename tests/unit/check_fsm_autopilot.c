@@ -1,7 +1,7 @@
 /* The autopilot configuration in the state: defaults, compare-and-set, the first one, what is refused, older states. */
 #include <stdlib.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/table/table.h"
 #include "tests/unit/fsm_kit.h"
 
 static struct kit k;

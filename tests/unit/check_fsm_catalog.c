@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/base/rng.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/state.h"
 #include "tests/unit/fsm_kit.h"
 
 #define ID1 "11111111-2222-4333-8444-555555555555"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/base/rng.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/state.h"
 #include "tests/unit/fsm_kit.h"
 
 #define ENTRIES 16000

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "common/record/coordinate.h"
+#include "raftd/fsm/table/table.h"
 #include "tests/unit/fsm_kit.h"
 
 static struct kit k;

@@ -5,8 +5,9 @@
 #include "common/record/mpack.h"
 #include "common/record/schema_json.h"
 #include "common/text/json_text.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/query/query_render.h"
+#include "raftd/fsm/state.h"
+#include "raftd/fsm/table/record.h"
 #include "tests/unit/fsm_kit.h"
 
 #define NO_UUID "11111111-2222-4333-8444-555555555555"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/rng.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/fsm.h"
 #include "tests/unit/fsm_kit.h"
 
 static struct kit k;

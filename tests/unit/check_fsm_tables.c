@@ -11,7 +11,11 @@
 #include <sodium.h>
 
 #include "common/record/mpack.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/copy/stage.h"
+#include "raftd/fsm/kv/kv.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/record.h"
+#include "raftd/fsm/table/table.h"
 #include "tests/unit/fsm_kit.h"
 
 #define DATA TV_SRCDIR "/tests/data/state"	/* written by a raftd of meta version 3: see the README there */

@@ -13,7 +13,7 @@
 
 #include "common/base/rng.h"
 #include "common/record/mpack.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/state.h"
 #include "tests/sim/fsm_batch.h"
 #include "tests/unit/fsm_kit.h"
 

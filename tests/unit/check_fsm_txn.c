@@ -4,7 +4,8 @@
 
 #include "common/record/mpack.h"
 #include "common/record/txn.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/kv/kv.h"
+#include "raftd/fsm/txn/txn.h"
 #include "tests/unit/fsm_kit.h"
 
 #define UNKNOWN_SESSION "99999999-9999-4999-8999-999999999999"

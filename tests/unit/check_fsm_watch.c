@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/ops.h"
 #include "tests/unit/fsm_kit.h"
 
 static struct kit k;

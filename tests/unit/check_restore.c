@@ -12,8 +12,11 @@
 
 #include "common/base/rng.h"
 #include "raftd/fsm/copy/archive.h"
+#include "raftd/fsm/copy/copy.h"
 #include "raftd/fsm/copy/snapfile.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/page/page.h"
+#include "raftd/fsm/table/record.h"
+#include "raftd/fsm/table/table.h"
 #include "tests/unit/fsm_kit.h"
 
 #define ID1 "11111111-1111-4111-8111-111111111111"
@@ -515,7 +518,7 @@ START_TEST(given_up_while_it_is_loaded)
 	ck_assert_int_eq(snap_in_open_with(&in, cut_read, &source, all.len), TV_OK);
 	ck_assert_int_eq(restore_fill(k.f, dir, &in, &filter, why, sizeof(why)), TV_ENOENT);
 	snap_in_close(&in);
-	ck_assert_int_eq(restore_remove_dir(dir), TV_OK);
+	ck_assert_int_eq(state_remove_dir(dir), TV_OK);
 	buf_done(&all);
 }
 END_TEST

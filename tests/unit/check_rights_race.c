@@ -10,7 +10,7 @@
 
 #include "common/acl/set.h"
 #include "common/base/rng.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/table/table.h"
 #include "tests/unit/fsm_kit.h"
 
 #define RUNS 3000			/* in make check */

@@ -7,10 +7,11 @@
  * has a state that versions before it can read.
  */
 #include "common/acl/rules.h"
-#include "common/base/uuid.h"
 #include "common/text/json_text.h"
 #include "common/text/rfc3339.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define OFF_TEXT "ACL support disabled"
 

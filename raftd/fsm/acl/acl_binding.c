@@ -1,10 +1,13 @@
 /* Binding rules: which services, nodes and roles the tokens of an auth method's logins are bound to. */
 #include "common/acl/bindname.h"
-#include "common/base/uuid.h"
 #include "common/filter/filter.h"
 #include "common/record/mpack.h"
 #include "common/text/json_text.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/session/session.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define INVALID "Invalid Binding Rule: "
 #define LOOKUP "failed acl binding rule lookup: index error: "

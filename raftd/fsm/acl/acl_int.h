@@ -5,7 +5,7 @@
 #include <sodium.h>
 
 #include "common/base/uuid.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/acl/acl.h"
 
 #define ACL_RESERVED UUID_RESERVED
 #define ACL_MANAGEMENT_ID ACL_RESERVED "000000000001"
@@ -134,7 +134,6 @@ enum premise_kind {		/* text: ... */
 	PREMISE_QUERY,		/* the name of the prepared query that has this id, in lower case */
 };
 #define PREMISES_RECENT 8
-#define PREMISES_BYTES_MAX (16u << 20)	/* of one write: some 300,000 objects */
 struct premises {		/* those of one judgement, as they are found */
 	struct buf *out;
 	uint32_t n;

@@ -8,9 +8,12 @@
  * Names of nodes and services are compared without case, rules by letter.  So that a rule for a name holds for whatever means the same
  * object, the right is needed to the name as it is given, and to the name of what is there.
  */
+#include "common/acl/set.h"
 #include "common/record/mpack.h"
 #include "common/record/op_access.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/session/session.h"
 
 #define DENIED "Permission denied"
 

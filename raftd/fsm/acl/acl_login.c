@@ -3,8 +3,9 @@
  * own state (raftd/login): the entry holds the token as it will be, and neither the bearer token nor the time.  What was looked at
  * may have changed until then, so an entry for a method that is gone, or is another one of the same name, makes no token.
  */
-#include "common/base/uuid.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/table/table.h"
 
 #define NOT_FOUND "ACL not found"
 

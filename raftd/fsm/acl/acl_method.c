@@ -9,10 +9,12 @@
  */
 #include <errno.h>
 
-#include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "common/text/duration.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define TTL_MIN_NS (60ll * 1000000000)
 #define TTL_MAX_NS (24ll * 3600 * 1000000000)

@@ -2,9 +2,12 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/session/session.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define LOOKUP_FAILED "failed acl %s lookup: index error: "
 

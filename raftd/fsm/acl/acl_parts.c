@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/uuid.h"
 #include "common/text/json_text.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/session/session.h"
+#include "raftd/fsm/table/table.h"
 
 #define IDENTITY_NAME_BYTES_MAX 256
 #define SOURCES_MAX 64u			/* datacenters of one identity */

@@ -4,6 +4,8 @@
 #include "common/acl/rules.h"
 #include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define DATACENTERS_MAX 64u
 #define BUILTIN "builtin global-management policy"

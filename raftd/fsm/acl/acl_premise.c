@@ -12,6 +12,7 @@
 
 #include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/catalog/catalog.h"
 
 #define KEPT_HASH_BYTES 16
 #define NODE_PARTS 6			/* of its record, before the indexes */

@@ -12,10 +12,11 @@
 #include <errno.h>
 
 #include "common/acl/rules.h"
-#include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "common/text/rfc3339.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define FETCH_BYTES_MAX (512u << 10)	/* after that many the answer ends with the record at hand */
 #define RUNNING_NS (180ll * 1000000000)	/* who copies says so once in a minute */

@@ -1,7 +1,8 @@
 /* From a secret to what its token grants: the token, its roles, and the policies of both, as of one index. */
-#include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/table/table.h"
 
 struct resolving {
 	struct fsm *f;

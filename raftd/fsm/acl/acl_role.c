@@ -3,6 +3,8 @@
 
 #include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define RAFT_FAILED "Failed to apply role write request: "
 

@@ -6,11 +6,14 @@
  */
 #include <errno.h>
 
-#include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "common/text/duration.h"
 #include "common/text/rfc3339.h"
 #include "raftd/fsm/acl/acl_int.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/session/session.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define LIFE_MIN_NS (60ll * 1000000000)
 #define LIFE_MAX_NS (24ll * 3600 * 1000000000)

@@ -17,8 +17,12 @@
 
 #include "common/base/addr.h"
 #include "common/record/mpack.h"
+#include "raftd/fsm/acl/acl.h"
+#include "raftd/fsm/catalog/address.h"
 #include "raftd/fsm/catalog/address_index.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/table/meta.h"
 #include "raftd/store/bdb/store_fetch.h"
 
 #define INDEX_BYTES_MAX (256u << 20)	/* some two million records */

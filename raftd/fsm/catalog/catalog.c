@@ -1,6 +1,9 @@
 /* The catalog's records: finding them, removing them, and the index of each service. */
 #include "common/record/mpack.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/session/session.h"
+#include "raftd/fsm/table/meta.h"
 
 bool
 catalog_node(struct fsm *f, struct span name, struct arena *a, struct node *out)

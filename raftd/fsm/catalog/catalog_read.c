@@ -1,6 +1,9 @@
 /* Reads of the catalog.  Source: http-api, sections 1.7 and 5. */
 #include "common/record/mpack.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/acl/acl.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/catalog/sort_near.h"
+#include "raftd/fsm/table/meta.h"
 
 static uint64_t
 max_index(const struct fsm *f, enum fsm_index a, enum fsm_index b)

@@ -7,7 +7,10 @@
 
 #include "common/record/coordinate.h"
 #include "common/record/mpack.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/acl/acl.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/table/meta.h"
 
 #define SEGMENTS_MAX 16			/* coordinates of one node */
 

@@ -2,7 +2,7 @@
  * Catalog deregistration: a node with all it has, a service with its checks, or a check.  Unknown things are gone
  * already, which is no error.
  */
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/catalog.h"
 
 static enum tv_err
 deregister_prepare(struct prepare *p, void *rec)

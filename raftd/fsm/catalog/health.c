@@ -2,8 +2,10 @@
 #include <errno.h>
 
 #include "common/record/mpack.h"
+#include "raftd/fsm/acl/acl.h"
 #include "raftd/fsm/catalog/node_checks.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/sort_near.h"
+#include "raftd/fsm/table/meta.h"
 
 /* A check as it is stored, and decoded. */
 struct check_row {

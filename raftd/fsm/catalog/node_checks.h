@@ -6,7 +6,7 @@
 #ifndef TV_RAFTD_FSM_CATALOG_NODE_CHECKS_H
 #define TV_RAFTD_FSM_CATALOG_NODE_CHECKS_H
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/catalog.h"
 
 struct node_check {
 	struct span packed;		/* in the arena */

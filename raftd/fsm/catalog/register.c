@@ -7,7 +7,11 @@
 #include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "common/record/proxy_rules.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/session/session.h"
+#include "raftd/fsm/table/meta.h"
 
 #define SERF_CHECK "serfHealth"
 #define GUARD_SINCE 9			/* version of the state machine */

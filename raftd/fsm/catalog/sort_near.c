@@ -7,7 +7,8 @@
 
 #include <sodium.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/catalog/sort_near.h"
 
 #define OWN_AMONG 10			/* the first records, where the node itself is looked for */
 

@@ -19,7 +19,12 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/address.h"
+#include "raftd/fsm/copy/copy.h"
+#include "raftd/fsm/page/page.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/table/head.h"
+#include "raftd/fsm/table/meta.h"
 
 #define MARK "complete"
 #define CLOSING_BYTES 4096		/* more of the write-ahead log than closing an environment takes */
@@ -43,7 +48,7 @@ restore_mark(const char *dir)
 	char path[4096];
 	int fd;
 
-	restore_path(path, sizeof(path), dir, "/" MARK);
+	state_path(path, sizeof(path), dir, "/" MARK);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd == -1)
 		return errno == ENOSPC || errno == EDQUOT ? TV_ENOSPACE : TV_ESYS;
@@ -60,8 +65,8 @@ step_aside(const char *dir)
 
 	if (!exists(dir))
 		return TV_OK;
-	restore_path(old, sizeof(old), dir, ".old");
-	err = restore_remove_dir(old);
+	state_path(old, sizeof(old), dir, ".old");
+	err = state_remove_dir(old);
 	if (err != TV_OK)
 		return err;
 	return rename(dir, old) == -1 ? TV_ESYS : TV_OK;
@@ -74,8 +79,8 @@ step_in(const char *dir)
 	char fresh[4096], mark[4096];
 	enum tv_err err;
 
-	restore_path(fresh, sizeof(fresh), dir, ".new");
-	restore_path(mark, sizeof(mark), dir, "/" MARK);
+	state_path(fresh, sizeof(fresh), dir, ".new");
+	state_path(mark, sizeof(mark), dir, "/" MARK);
 	err = file_rename(fresh, dir);
 	if (err != TV_OK)
 		return err;
@@ -89,8 +94,8 @@ step_back(const char *dir)
 {
 	char fresh[4096], old[4096];
 
-	restore_path(fresh, sizeof(fresh), dir, ".new");
-	restore_path(old, sizeof(old), dir, ".old");
+	state_path(fresh, sizeof(fresh), dir, ".new");
+	state_path(old, sizeof(old), dir, ".old");
 	if (file_rename(dir, fresh) != TV_OK)
 		return TV_ESYS;
 	return file_rename(old, dir);
@@ -101,22 +106,22 @@ restore_finish(const char *dir)
 {
 	char fresh[4096], old[4096], mark[4096];
 
-	restore_path(fresh, sizeof(fresh), dir, ".new");
-	restore_path(old, sizeof(old), dir, ".old");
-	restore_path(mark, sizeof(mark), fresh, "/" MARK);
+	state_path(fresh, sizeof(fresh), dir, ".new");
+	state_path(old, sizeof(old), dir, ".old");
+	state_path(mark, sizeof(mark), fresh, "/" MARK);
 	if (!exists(dir) && exists(mark)) {
 		enum tv_err err = step_in(dir);
 
-		return err == TV_OK ? restore_remove_dir(old) : err;
+		return err == TV_OK ? state_remove_dir(old) : err;
 	}
 	if (!exists(dir) && exists(old) && rename(old, dir) == -1)
 		return TV_ESYS;
 	/* Nothing goes before the name of what stays is durable. */
 	if ((exists(fresh) || exists(old)) && file_sync_parent(dir) != TV_OK)
 		return TV_ESYS;
-	if (restore_remove_dir(fresh) != TV_OK)
+	if (state_remove_dir(fresh) != TV_OK)
 		return TV_ESYS;
-	return restore_remove_dir(old);
+	return state_remove_dir(old);
 }
 
 /* -- in a thread: the heir -- */
@@ -161,9 +166,9 @@ need_no_names(DB_ENV *e)
 static enum tv_err
 displace(struct fsm *f)
 {
-	int ret = f->displaced ? 0 : need_no_names(f->env->dbenv);
+	int ret = f->name_taken ? 0 : need_no_names(f->env->dbenv);
 
-	if (ret == 0 && !f->displaced)
+	if (ret == 0 && !f->name_taken)
 		ret = flusher_retire(f);
 	if (ret == 0)
 		return TV_OK;
@@ -185,7 +190,7 @@ open_heir(struct fsm *f, char *errbuf, size_t cap)
 {
 	struct tkey k;
 	DBT key = { 0 };
-	enum tv_err err = fsm_tables_open(f, &f->heir, errbuf, cap);
+	enum tv_err err = fsm_tables_open(f, &f->next_tables, errbuf, cap);
 	int ret;
 
 	if (err != TV_OK)
@@ -193,19 +198,19 @@ open_heir(struct fsm *f, char *errbuf, size_t cap)
 	meta_key(&k);
 	key.data = k.b;
 	key.size = k.len;
-	ret = f->heir.db->exists(f->heir.db, NULL, &key, 0);
-	store_env_allocate(f->heir.env);
-	return ret == DB_NOTFOUND ? TV_OK : store_env_err(f->heir.env, ret);
+	ret = f->next_tables.db->exists(f->next_tables.db, NULL, &key, 0);
+	store_env_allocate(f->next_tables.env);
+	return ret == DB_NOTFOUND ? TV_OK : store_env_err(f->next_tables.env, ret);
 }
 
 /* There was no room to open the heir: the old state goes on. */
 static bool
 take_back(struct fsm *f)
 {
-	fsm_tables_close(&f->heir);
+	fsm_tables_close(&f->next_tables);
 	if (step_back(f->dir) != TV_OK)
 		return false;
-	f->displaced = false;
+	f->name_taken = false;
 	(void)flusher_start(f);			/* as before; if it cannot, Berkeley DB syncs by itself */
 	return true;
 }
@@ -214,18 +219,18 @@ take_back(struct fsm *f)
 static enum tv_err
 make_ready(struct fsm *f, char *errbuf, size_t cap)
 {
-	bool was = f->displaced;
+	bool was = f->name_taken;
 	enum tv_err err;
 
 	fsm_restore_tidy(f);			/* of an earlier one */
 	err = displace(f);
 	if (err != TV_OK)
 		return err;
-	fsm_tables_close(&f->heir);		/* one that nobody took */
-	f->displaced = true;
+	fsm_tables_close(&f->next_tables);		/* one that nobody took */
+	f->name_taken = true;
 	err = step_aside(f->dir);
 	if (err != TV_OK) {
-		f->displaced = was;
+		f->name_taken = was;
 		if (!was)
 			(void)flusher_start(f);	/* as before; if it cannot, Berkeley DB syncs by itself */
 		return err;
@@ -266,19 +271,51 @@ fsm_restore_ready(struct fsm *f, char *errbuf, size_t cap)
 /* -- where applying is: taking it -- */
 
 enum tv_err
+fsm_tables_use(struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
+{
+	enum tv_err err;
+	int ret;
+
+	pthread_mutex_lock(&f->head_lock);
+	f->env = t->env;
+	f->db = t->db;
+	f->sparse = t->sparse;
+	f->readers = t->readers;
+	pthread_mutex_unlock(&f->head_lock);
+	*t = (struct fsm_tables){ 0 };
+	f->facts = FACTS_ALL;
+	f->compact.walking = false;
+	f->compact.file = 0;
+	addresses_forget(f);
+	warm_begin(f);
+	err = fsm_load_meta(f);
+	if (err == TV_OK)
+		head_publish(f);
+	if (err == TV_OK && (ret = flusher_start(f)) != 0)
+		err = store_env_err(f->env, ret);
+	if (err == TV_EINVAL)
+		snprintf(errbuf, cap, "the state in %s was written by a newer version of raftd, which this version "
+		    "cannot read completely: start the newer version", f->dir);
+	else if (err != TV_OK)
+		snprintf(errbuf, cap, "cannot open the state in %s: %s%s%s", f->dir, tv_strerror(err),
+		    f->env->message[0] != '\0' ? ": " : "", f->env->message);
+	return err;
+}
+
+enum tv_err
 replace_take(struct fsm *f, char *errbuf, size_t cap)
 {
 	enum tv_err err;
 
 	if (cap > 0)
 		snprintf(errbuf, cap, "no state is ready to be installed");
-	if (f->heir.env == NULL)
+	if (f->next_tables.env == NULL)
 		return TV_ESYS;
 	pthread_mutex_lock(&f->lock);
 	snapshot_abandon(f);
-	f->past = tables_of(f);
-	err = fsm_tables_use(f, &f->heir, errbuf, cap);
-	f->displaced = false;
+	f->old_tables = tables_of(f);
+	err = fsm_tables_use(f, &f->next_tables, errbuf, cap);
+	f->name_taken = false;
 	forget_loaded(f);
 	if (err != TV_OK)
 		f->failed = EIO;		/* there is no state to serve from: the process must stop */
@@ -318,16 +355,16 @@ fsm_restore_tidy(struct fsm *f)
 	char old[4096];
 
 	pthread_mutex_lock(&f->lock);		/* the loop may take the next one just now */
-	past = f->past;
-	f->past = (struct fsm_tables){ 0 };
+	past = f->old_tables;
+	f->old_tables = (struct fsm_tables){ 0 };
 	pthread_mutex_unlock(&f->lock);
 	readers_wait(f, &past);
 	store_names(false);
 	fsm_tables_close(&past);
 	store_names(true);
-	restore_path(old, sizeof(old), f->dir, ".old");
-	if (!f->displaced)
-		(void)restore_remove_dir(old);	/* the next one, or the next start, removes it too */
+	state_path(old, sizeof(old), f->dir, ".old");
+	if (!f->name_taken)
+		(void)state_remove_dir(old);	/* the next one, or the next start, removes it too */
 }
 
 void
@@ -336,11 +373,11 @@ replace_close(struct fsm *f)
 	struct fsm_tables own = tables_of(f);
 
 	store_names(false);
-	fsm_tables_close(&f->past);
-	store_names(!f->displaced);
+	fsm_tables_close(&f->old_tables);
+	store_names(!f->name_taken);
 	fsm_tables_close(&own);
 	store_names(true);
-	fsm_tables_close(&f->heir);
+	fsm_tables_close(&f->next_tables);
 	f->env = NULL;
 	f->db = f->sparse = NULL;
 	f->readers = NULL;

@@ -13,42 +13,14 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
+#include "raftd/fsm/copy/copy.h"
 #include "raftd/fsm/copy/snapfile.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/page/page.h"
+#include "raftd/fsm/table/meta.h"
 
 #define LOAD_CACHE_BYTES (8u << 20)
 #define TXN_RECORDS 4096
 #define TXN_BYTES (2u << 20)
-
-/* -- directories -- */
-
-void
-restore_path(char *out, size_t cap, const char *dir, const char *suffix)
-{
-	int n = snprintf(out, cap, "%s%s", dir, suffix);
-
-	TV_ASSERT(n > 0 && (size_t)n < cap);	/* fsm_open() limits the path */
-}
-
-/* Removes a directory of plain files. */
-enum tv_err
-restore_remove_dir(const char *path)
-{
-	DIR *d = opendir(path);
-	struct dirent *de;
-	enum tv_err err = TV_OK;
-
-	if (d == NULL)
-		return errno == ENOENT ? TV_OK : TV_ESYS;
-	while ((de = readdir(d)) != NULL)
-		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0 &&
-		    unlinkat(dirfd(d), de->d_name, 0) == -1)
-			err = TV_ESYS;
-	closedir(d);
-	if (err == TV_OK && rmdir(path) == -1)
-		err = TV_ESYS;
-	return err;
-}
 
 /* -- loading -- */
 
@@ -185,7 +157,7 @@ restore_fill(const struct fsm *f, const char *dir, struct snap_in *in, const str
     size_t cap)
 {
 	struct store_env env;
-	enum tv_err err = restore_remove_dir(dir);
+	enum tv_err err = state_remove_dir(dir);
 
 	if (err == TV_OK)
 		err = restore_env(f, &env, dir, errbuf, cap);
@@ -229,7 +201,7 @@ fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap)
 	err = check_file(path, errbuf, cap);
 	if (err != TV_OK)
 		return err;
-	restore_path(fresh, sizeof(fresh), f->dir, ".new");
+	state_path(fresh, sizeof(fresh), f->dir, ".new");
 	forget_loaded(f);
 	err = load(f, fresh, path, errbuf, cap);
 	if (err == TV_OK)
@@ -237,7 +209,7 @@ fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap)
 	if (cap > 0 && errbuf[0] == '\0')
 		snprintf(errbuf, cap, "cannot load %s into %s: %s; the present state is unchanged", path, fresh,
 		    tv_strerror(err));
-	(void)restore_remove_dir(fresh);		/* the next start removes it too */
+	(void)state_remove_dir(fresh);		/* the next start removes it too */
 	return err;
 }
 

@@ -10,8 +10,11 @@
 #include <stdlib.h>
 
 #include "common/base/assert.h"
+#include "raftd/fsm/copy/copy.h"
 #include "raftd/fsm/copy/snapfile.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/page/page.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/table/table.h"
 #include "raftd/store/bdb/store_behind.h"
 #include "raftd/store/bdb/store_fetch.h"
 
@@ -368,7 +371,7 @@ fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 	pthread_mutex_lock(&f->env_lock);
 	pthread_mutex_lock(&f->lock);
 	usable = f->failed == 0;
-	displaced = f->displaced;
+	displaced = f->name_taken;
 	*index = f->applied;
 	*term = f->applied_term;
 	pthread_mutex_unlock(&f->lock);

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 
 #include "common/record/mpack.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/apply.h"
+#include "raftd/fsm/copy/stage.h"
+#include "raftd/fsm/table/table.h"
 
 #define STAGE_VERSION 1
 #define ID_BYTES 36

@@ -7,8 +7,13 @@
 #include <stdlib.h>
 
 #include "raftd/fsm/copy/archive.h"
+#include "raftd/fsm/copy/copy.h"
 #include "raftd/fsm/copy/snapfile.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/copy/stage.h"
+#include "raftd/fsm/page/page.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/record.h"
+#include "raftd/fsm/table/table.h"
 
 #define RECORD_ARENA_MAX (256u << 20)
 
@@ -269,7 +274,7 @@ fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64
 	errbuf[0] = '\0';
 	if (src.reader == NULL)
 		return TV_ENOMEM;
-	restore_path(dir, sizeof(dir), f->dir, ".new");
+	state_path(dir, sizeof(dir), f->dir, ".new");
 	fsm_stage_unload(f);
 	buf_init(&src.chunk, STAGE_CHUNK_BYTES_MAX);
 	crypto_generichash_init(&src.sum, NULL, 0, sizeof(((struct fsm_stage *)0)->checksum));
@@ -290,7 +295,7 @@ fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64
 		memcpy(f->loaded.tally, s.tally, sizeof(f->loaded.tally));
 		pthread_mutex_unlock(&f->head_lock);
 	} else {
-		(void)restore_remove_dir(dir);	/* the next start removes it too */
+		(void)state_remove_dir(dir);	/* the next start removes it too */
 	}
 	buf_done(&src.chunk);
 	fsm_reader_free(src.reader);
@@ -316,8 +321,8 @@ fsm_stage_unload(struct fsm *f)
 	pthread_mutex_lock(&f->head_lock);
 	f->loaded.id[0] = '\0';
 	pthread_mutex_unlock(&f->head_lock);
-	restore_path(dir, sizeof(dir), f->dir, ".new");
-	(void)restore_remove_dir(dir);		/* the next start removes it too */
+	state_path(dir, sizeof(dir), f->dir, ".new");
+	(void)state_remove_dir(dir);		/* the next start removes it too */
 }
 
 /* -- taking it -- */
@@ -414,7 +419,7 @@ complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *err
 	DB *db = NULL;
 	int ret;
 
-	restore_path(dir, sizeof(dir), f->dir, ".new");
+	state_path(dir, sizeof(dir), f->dir, ".new");
 	err = restore_env(f, &env, dir, errbuf, cap);
 	if (err != TV_OK)
 		return err;

@@ -4,7 +4,14 @@
  * A key is stored as the packed kv_entry that an answer shows, so a read copies bytes.
  */
 #include "common/record/mpack.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/acl/acl.h"
+#include "raftd/fsm/kv/kv.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/session/session.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
+#include "raftd/fsm/txn/txn.h"
 
 #define TREE_KEY_WORK 256	/* that a key makes beside its bytes; all servers must count alike: never to be changed */
 #define TREE_SPARSE 1000	/* so many keys go without their pages, which would be taken from their parents: and those be locked */

@@ -5,7 +5,9 @@
  */
 #include <stdio.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/kv/kv.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define CLOCKS_APART_NS (60ll * 1000000000)	/* of two servers: more is a fault of one of them */
 

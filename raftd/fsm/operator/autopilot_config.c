@@ -1,5 +1,9 @@
 /* How the servers of the cluster are looked after: one record.  Until it is written the defaults hold. */
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/apply.h"
+#include "raftd/fsm/operator/operator.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define TAG_BYTES_MAX 255

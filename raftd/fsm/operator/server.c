@@ -1,5 +1,6 @@
 /* Servers that were removed for good: what was removed stays removed. */
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/apply.h"
+#include "raftd/fsm/table/table.h"
 
 static void
 server_tombstone_apply(struct apply *p, const void *rec)

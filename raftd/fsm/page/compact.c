@@ -10,7 +10,7 @@
  */
 #include <stdlib.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/state.h"
 #include "raftd/store/bdb/store_fetch.h"
 
 #define GROWTH_MIN 256			/* pages; less is not worth a walk */
@@ -160,7 +160,7 @@ try_step(struct fsm *f, bool *more)
 	int ret;
 
 	*more = false;
-	if (f->failed != 0 || f->snap != NULL || f->displaced)	/* a checkpoint's failure is not to be forgotten */
+	if (f->failed != 0 || f->snap != NULL || f->name_taken)	/* a checkpoint's failure is not to be forgotten */
 		return false;
 	ret = t->walking ? walk(f) : look(f);
 	t->refused = ret == STORE_UNCACHED ? t->refused + 1 : 0;

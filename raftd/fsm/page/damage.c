@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/page/page.h"
 #include "raftd/store/bdb/store_behind.h"
 
 #define DAMAGED "damaged"
@@ -16,7 +16,7 @@ damage_marked(const char *dir)
 {
 	char path[4096];
 
-	restore_path(path, sizeof(path), dir, "/" DAMAGED);
+	state_path(path, sizeof(path), dir, "/" DAMAGED);
 	return access(path, F_OK) == 0;
 }
 
@@ -81,9 +81,9 @@ damage_mark(const struct fsm *f)
 	char path[4096];
 	int fd;
 
-	if (f->env == NULL || f->displaced || fsm_trouble(f) != TV_ECORRUPT)	/* displaced: another one is in its place */
+	if (f->env == NULL || f->name_taken || fsm_trouble(f) != TV_ECORRUPT)	/* displaced: another one is in its place */
 		return;
-	restore_path(path, sizeof(path), f->dir, "/" DAMAGED);
+	state_path(path, sizeof(path), f->dir, "/" DAMAGED);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd != -1)
 		close(fd);
@@ -95,8 +95,8 @@ fsm_set_aside(const char *dir)
 	char aside[4096];
 	enum tv_err err;
 
-	restore_path(aside, sizeof(aside), dir, "." DAMAGED);
-	err = restore_remove_dir(aside);
+	state_path(aside, sizeof(aside), dir, "." DAMAGED);
+	err = state_remove_dir(aside);
 	return err == TV_OK ? file_rename(dir, aside) : err;
 }
 
@@ -105,6 +105,6 @@ fsm_forget_aside(struct fsm *f)
 {
 	char aside[4096];
 
-	restore_path(aside, sizeof(aside), f->dir, "." DAMAGED);
-	(void)restore_remove_dir(aside);		/* left over it only takes space */
+	state_path(aside, sizeof(aside), f->dir, "." DAMAGED);
+	(void)state_remove_dir(aside);		/* left over it only takes space */
 }

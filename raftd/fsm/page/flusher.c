@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/proc/thread.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/page/page.h"
 #include "raftd/store/bdb/store_behind.h"
 
 static bool

@@ -6,11 +6,11 @@
  * name, and waits for the disk where nothing is locked.  What it does not foresee the batch reads for itself.
  */
 #include "common/record/mpack.h"
-#include "raftd/fsm/fsm_int.h"
-#include "raftd/store/bdb/store_fetch.h"
+#include "raftd/fsm/ops.h"
+#include "raftd/fsm/page/page.h"
+#include "raftd/fsm/read/read.h"
 
 #define WARM_BATCHES 32			/* that are looked through after one that had to read */
-#define WARM_PAGES_MIN 32
 
 static void
 look_through(struct fsm *r, const struct raft_entry *e)
@@ -30,25 +30,10 @@ look_through(struct fsm *r, const struct raft_entry *e)
 		row->warm(r, rec);
 }
 
-/* More than half of the cache would push out what was fetched first. */
-static uint64_t
-pages_max(const struct fsm *f)
-{
-	uint64_t half = f->opt.cache_bytes / STORE_PAGE_BYTES / 2;
-
-	return half > WARM_PAGES_MIN ? half : WARM_PAGES_MIN;
-}
-
 void
 warm_begin(struct fsm *f)
 {
 	f->warm.left = WARM_BATCHES;
-}
-
-bool
-warm_enough(const struct fsm *r)
-{
-	return r->failed != 0 || r->fetched >= pages_max(r);
 }
 
 void

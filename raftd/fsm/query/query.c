@@ -9,7 +9,13 @@
 #include "common/record/mpack.h"
 #include "common/text/duration.h"
 #include "common/text/json_text.h"
-#include "raftd/fsm/query/query_int.h"
+#include "raftd/fsm/acl/acl.h"
+#include "raftd/fsm/query/query.h"
+#include "raftd/fsm/query/query_render.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/session/session.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define META_PAIRS_MAX 64		/* of each map, and the lengths of its keys and values */
 #define META_KEY_BYTES_MAX 128

@@ -3,7 +3,11 @@
 
 #include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
-#include "raftd/fsm/query/query_int.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/catalog/sort_near.h"
+#include "raftd/fsm/query/query.h"
+#include "raftd/fsm/query/query_render.h"
+#include "raftd/fsm/table/meta.h"
 
 static bool
 has_tag(const struct span_list *tags, struct span tag)

@@ -13,8 +13,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/read/read.h"
 #include "raftd/store/bdb/store_fetch.h"
+
+#define WARM_PAGES_MIN 32
 
 struct fsm *
 fsm_reader(struct fsm *f)
@@ -54,6 +56,24 @@ tables_of(const struct fsm *f)
 	return (struct fsm_tables){ .env = f->env, .db = f->db, .sparse = f->sparse, .readers = f->readers };
 }
 
+/* head_lock held: position, indexes and counts as of the last commit. */
+static void
+copy_head(struct fsm *r)
+{
+	const struct fsm_head *h = &r->owner->head;
+
+	r->applied = h->applied;
+	r->applied_term = h->applied_term;
+	r->applied_entries = h->applied_entries;
+	r->txns = h->txns;
+	r->txns_undone = h->txns_undone;
+	r->needs = h->needs;
+	memcpy(r->index, h->index, sizeof(r->index));
+	memcpy(r->tally, h->tally, sizeof(r->tally));
+	memcpy(r->restored, h->restored, sizeof(r->restored));
+	r->replaced = r->owner->replaced;	/* raised after the tables are others: too low at the worst, and asked again */
+}
+
 /* head_lock held: the tables as they are, which are not closed before they are let go. */
 static void
 take_tables(struct fsm *r)
@@ -65,7 +85,7 @@ take_tables(struct fsm *r)
 	r->sparse = f->sparse;
 	r->readers = f->readers;
 	++*r->readers;
-	head_copy(r);
+	copy_head(r);
 }
 
 static void
@@ -201,9 +221,9 @@ reader_renew_tables(struct fsm *r)
 static void
 let_go(struct fsm *f)
 {
-	if (f->peace)
+	if (f->holds_lock)
 		pthread_mutex_unlock(&f->owner->lock);
-	f->peace = false;
+	f->holds_lock = false;
 }
 
 bool
@@ -219,9 +239,9 @@ reader_again(struct fsm *f, int ret)
 		f->refused++;
 		f->fetched++;
 		why = store_fetch();
-	} else if (!f->peace) {
+	} else if (!f->holds_lock) {
 		state_lock(f->owner);
-		f->peace = true;
+		f->holds_lock = true;
 	}
 	begin_txn(f);
 	store_cached_only(f->refused < COLD_TRIES_MAX);
@@ -231,10 +251,31 @@ reader_again(struct fsm *f, int ret)
 }
 
 void
-reader_calm(struct fsm *f)
+reader_unlock(struct fsm *f)
 {
 	let_go(f);
 	if (f->refused >= COLD_TRIES_MAX)
 		store_cached_only(true);
 	f->refused = 0;
+}
+
+enum tv_err
+fsm_read_err(const struct fsm *f)
+{
+	return f->failed == 0 ? TV_OK : store_env_err(f->env, f->failed);
+}
+
+/* More than half of the cache would push out what was fetched first. */
+static uint64_t
+pages_max(const struct fsm *f)
+{
+	uint64_t half = f->opt.cache_bytes / STORE_PAGE_BYTES / 2;
+
+	return half > WARM_PAGES_MIN ? half : WARM_PAGES_MIN;
+}
+
+bool
+warm_enough(const struct fsm *r)
+{
+	return r->failed != 0 || r->fetched >= pages_max(r);
 }

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/read/watch.h"
 
 #define LOG_BYTES_MAX (1u << 20)	/* beyond that everybody is woken, who will find out */
 

@@ -9,7 +9,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/table/table.h"
 #include "raftd/store/bdb/store_fetch.h"
 
 #define KEPT_BYTES_MAX (64u << 20)

@@ -12,7 +12,7 @@
 #include <sodium.h>
 
 #include "common/base/map.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/read/watch.h"
 
 /* A circle: a waiter leaves its list without knowing which it is, and a whole list is moved at once. */
 struct link {

@@ -7,7 +7,13 @@
 #include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "common/text/duration.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/acl/acl.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/kv/kv.h"
+#include "raftd/fsm/query/query.h"
+#include "raftd/fsm/read/watch.h"
+#include "raftd/fsm/session/session.h"
+#include "raftd/fsm/table/meta.h"
 
 #define TTL_MAX_NS (24ll * 3600 * 1000000000)
 #define TTL_MIN_NS (10ll * 1000000000)

@@ -4,7 +4,12 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/acl/acl.h"
+#include "raftd/fsm/catalog/address.h"
+#include "raftd/fsm/copy/stage.h"
+#include "raftd/fsm/operator/operator.h"
+#include "raftd/fsm/table/head.h"
+#include "raftd/fsm/table/table.h"
 
 /* -- by whoever applies -- */
 
@@ -129,23 +134,6 @@ head_publish(struct fsm *f)
 		f->stage_changed = true;
 	f->facts = 0;
 	buf_done(&fresh.servers);
-}
-
-void
-head_copy(struct fsm *r)
-{
-	const struct fsm_head *h = &r->owner->head;
-
-	r->applied = h->applied;
-	r->applied_term = h->applied_term;
-	r->applied_entries = h->applied_entries;
-	r->txns = h->txns;
-	r->txns_undone = h->txns_undone;
-	r->needs = h->needs;
-	memcpy(r->index, h->index, sizeof(r->index));
-	memcpy(r->tally, h->tally, sizeof(r->tally));
-	memcpy(r->restored, h->restored, sizeof(r->restored));
-	r->replaced = r->owner->replaced;	/* raised after the tables are others: too low at the worst, and asked again */
 }
 
 /* -- by anybody -- */

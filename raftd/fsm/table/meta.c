@@ -8,7 +8,8 @@
  */
 #include <errno.h>
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/table/table.h"
 
 #define META_VERSION 4
 #define META_LETTERS 4			/* version since which there are letters */
@@ -187,4 +188,16 @@ fsm_store_meta(struct fsm *f)
 		f->failed = ENOMEM;
 	else
 		tbl_put(f, &k, buf_span(b));
+}
+
+void
+fsm_count(struct fsm *f, enum fsm_tally which, int by)
+{
+	f->tally[which] = (uint64_t)((int64_t)f->tally[which] + by);
+}
+
+uint64_t
+fsm_index_of(const struct fsm *f, enum fsm_index which)
+{
+	return f->index[which];
 }

@@ -2,7 +2,8 @@
  * Is a record one that the state machine could have written?  Asked of every record of an archive before any of it comes
  * near the state: a record that does not decode would stop each server that meets it, for good.
  */
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/kv/kv.h"
+#include "raftd/fsm/table/record.h"
 
 #define ID_BYTES 36
 #define AUTOPILOT_BYTES_MAX 1024

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 #include "common/base/assert.h"
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/table/table.h"
 
 #define BULK_FIRST_BYTES (8u << 10)	/* that a reader takes at once: at first, for it may want few records */
 #define BULK_BYTES (64u << 10)
@@ -194,7 +195,7 @@ tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
 			break;
 		}
 	}
-	reader_calm(f);
+	reader_unlock(f);
 	if (ret == 0)
 		*val = span_of(data.data, data.size);
 	if (f->view != NULL && (ret == 0 || ret == DB_NOTFOUND))
@@ -227,7 +228,7 @@ tbl_has(struct fsm *f, const struct tkey *k)
 	do
 		ret = f->db->exists(f->db, f->txn, &key, 0);
 	while (ret != 0 && reader_again(f, ret));
-	reader_calm(f);
+	reader_unlock(f);
 	if (f->view != NULL && (ret == 0 || ret == DB_NOTFOUND))
 		ret = as_viewed(f, k, ret, &unused);
 	if (ret != 0 && ret != DB_NOTFOUND)
@@ -244,10 +245,7 @@ tbl_put(struct fsm *f, const struct tkey *k, struct span val)
 	TV_ASSERT(!k->failed);			/* lengths were checked before anything was changed */
 	if (!usable(f, k))
 		return;
-	views_save(f, k);
-	addresses_note(f, k);
-	if (f->snap != NULL)
-		snapshot_save(f, k);
+	f->before_change(f, k);
 	if (at_cursor(f, k))
 		ret = f->cursor->put(f->cursor, &key, &data, DB_CURRENT);
 	else
@@ -265,10 +263,7 @@ tbl_del(struct fsm *f, const struct tkey *k)
 
 	if (!usable(f, k))
 		return false;
-	views_save(f, k);
-	addresses_note(f, k);
-	if (f->snap != NULL)
-		snapshot_save(f, k);
+	f->before_change(f, k);
 	if (at_cursor(f, k))
 		f->cursor_set = false;		/* nothing is there any more */
 	ret = db->del(db, f->txn, &key, 0);
@@ -403,7 +398,7 @@ bulk_read(struct fsm *f, struct tbl_scan *s)
 		else if (ret == 0 || !reader_again(f, ret))
 			break;
 	}
-	reader_calm(f);
+	reader_unlock(f);
 	s->started = true;
 	return ret;
 }

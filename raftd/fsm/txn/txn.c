@@ -12,7 +12,12 @@
 #include "common/record/mpack.h"
 #include "common/record/txn.h"
 #include "common/text/json_text.h"
-#include "raftd/fsm/txn/txn_int.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/group.h"
+#include "raftd/fsm/kv/kv.h"
+#include "raftd/fsm/read/read.h"
+#include "raftd/fsm/table/meta.h"
+#include "raftd/fsm/txn/txn.h"
 
 #define ERRORS_BYTES_MAX (64u << 20)	/* more than a request may have, quoted: four bytes for each of its own */
 

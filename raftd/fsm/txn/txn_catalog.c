@@ -1,6 +1,7 @@
 /* Operations of a transaction on nodes, services and checks. */
 #include "common/text/json_text.h"
-#include "raftd/fsm/txn/txn_int.h"
+#include "raftd/fsm/catalog/catalog.h"
+#include "raftd/fsm/txn/txn.h"
 
 enum catalog_verb { GET, SET, CAS, DELETE, DELETE_CAS, UNKNOWN };
 

@@ -2,7 +2,9 @@
 #include <inttypes.h>
 
 #include "common/text/json_text.h"
-#include "raftd/fsm/txn/txn_int.h"
+#include "raftd/fsm/kv/kv.h"
+#include "raftd/fsm/table/table.h"
+#include "raftd/fsm/txn/txn.h"
 
 #define TEXT_BEFORE "raft apply failed: "	/* of a request of its own */
 

@@ -2,7 +2,10 @@
 #ifndef TV_RAFTD_FSM_TXN_INT_H
 #define TV_RAFTD_FSM_TXN_INT_H
 
-#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/state.h"
+
+/* The prefixes that an OP_TXN_APPLY entry deletes trees of, if not NULL: TXN_OPS_MAX at most; how many there are. */
+uint32_t txn_trees(const struct raft_entry *e, struct span *prefixes);
 
 struct txn_run {
 	struct fsm *f;

@@ -1,9 +1,8 @@
-/* What the files of prepared queries share. */
-#ifndef TV_RAFTD_FSM_QUERY_QUERY_INT_H
-#define TV_RAFTD_FSM_QUERY_QUERY_INT_H
+/* Prepared queries. */
+#ifndef TV_RAFTD_FSM_QUERY_QUERY_H
+#define TV_RAFTD_FSM_QUERY_QUERY_H
 
-#include "raftd/fsm/fsm_int.h"
-#include "raftd/fsm/query/query_render.h"
+#include "raftd/fsm/apply.h"
 
 /* By its lower-case id. */
 bool query_find(struct fsm *f, const char *id, struct arena *a, struct prepared_query *out);
@@ -12,6 +11,9 @@ bool query_find(struct fsm *f, const char *id, struct arena *a, struct prepared_
  * that it begins with, both rendered.  False: the read has failed, with the API's text.
  */
 bool query_resolve(struct reading *r, struct span name, struct prepared_query *out);
+
+/* Removes the prepared queries that are bound to a session which has ended. */
+void query_session_gone(struct fsm *f, const char *session);
 
 /* For answers: not to be seen by who may not do everything. */
 void query_hide_token(const struct reading *r, struct prepared_query *q);
