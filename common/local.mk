@@ -60,8 +60,9 @@ common_libtvrt_a_SOURCES += \
 	common/net/logtap.c common/net/logtap.h common/net/monitor.c common/net/monitor.h \
 	common/proc/heaptrim.c common/proc/heaptrim.h common/proc/loop_turns.c common/proc/loop_turns.h common/net/source.c common/net/stream.c common/net/stream.h common/net/source.h common/net/listener.c common/net/dial.c common/net/dial.h common/net/calls.c common/net/calls.h \
 	common/net/daemon_client.c common/net/daemon_client.h common/net/gossip_client.c common/net/gossip_client.h \
-	common/net/server.c common/net/server.h
-common_libtvcore_a_SOURCES += common/net/noise.c common/net/noise.h common/net/strangers.c common/net/strangers.h common/record/member.c common/record/member.h common/record/member_table.c common/record/member_table.h
+	common/net/server.c common/net/server.h common/net/strangers.c common/net/strangers.h \
+	common/net/crowd_timer.c common/net/crowd_timer.h common/net/listener.h
+common_libtvcore_a_SOURCES += common/net/noise.c common/net/noise.h common/net/crowd.c common/net/crowd.h common/record/member.c common/record/member.h common/record/member_table.c common/record/member_table.h
 
 EXTRA_DIST += common/README.md common/acl/README.md common/base/README.md common/conf/README.md common/filter/README.md \
 	common/net/README.md common/proc/README.md common/record/README.md common/text/README.md

@@ -136,16 +136,17 @@ write_some(struct exchange *st)
 	return stream_queued(&st->bytes) == 0 ? TV_OK : TV_EAGAIN;
 }
 
-/* A place for an accepted stream.  One that has another one's is alone from now on. */
-static void
+/* A place for an accepted stream, if need be that of another one.  False: no memory. */
+static bool
 take_place(struct streams *t, struct strangers *table, struct exchange *st, uint64_t source, bool known)
 {
 	struct stranger *out = strangers_come(table, &st->place, source, known);
 
-	if (out == NULL)
-		return;
-	t->stats.evicted++;
-	exchange_end((struct exchange *)out, NULL, TV_ELIMIT);
+	if (out != NULL) {
+		t->stats.evicted++;
+		exchange_end((struct exchange *)out, NULL, TV_ELIMIT);
+	}
+	return st->place.place.here;
 }
 
 /* A request was read whole: ask the core, and answer. */
@@ -161,7 +162,10 @@ answer(struct exchange *st)
 	}
 	wrap(st, STREAM_ACCEPTED, body);
 	strangers_go(&t->unread, &st->place);
-	take_place(t, &t->answered, st, st->place.source, st->place.known);
+	if (!take_place(t, &t->answered, st, st->place.source, st->place.known)) {
+		exchange_end(st, NULL, TV_ENOMEM);
+		return;
+	}
 	st->phase = PHASE_WRITE_ANSWER;
 	stream_deadline(&st->bytes, mono_seconds(t->conf.timeout));
 	stream_watch(&st->bytes, STREAM_WRITE);
@@ -345,7 +349,10 @@ on_accept(void *ctx, int fd)
 	t->stats.accepted++;
 	st->phase = PHASE_READ;
 	source = source_of_ip(&peer);
-	take_place(t, &t->unread, st, source, t->conf.is_known(t->conf.ctx, source));
+	if (!take_place(t, &t->unread, st, source, t->conf.is_known(t->conf.ctx, source))) {
+		exchange_end(st, NULL, TV_ENOMEM);
+		return;
+	}
 	stream_deadline(&st->bytes, mono_seconds(mono_min(t->conf.timeout, FIRST_BYTES)));
 	stream_watch(&st->bytes, STREAM_READ);
 }
@@ -415,8 +422,9 @@ streams_free(struct streams *t)
 		return;
 	while (t->first != NULL)
 		exchange_free(t->first);
-	if (t->listener != NULL)
-		listener_free(t->listener);
+	strangers_done(&t->unread);
+	strangers_done(&t->answered);
+	listener_free(t->listener);
 	if (t->scratch != NULL)
 		packet_scratch_done(t->scratch);
 	free(t->scratch);

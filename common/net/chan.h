@@ -20,6 +20,7 @@
 
 #include "common/base/mono.h"
 #include "common/net/frame.h"
+#include "common/net/listener.h"
 #include "common/record/schema.h"
 
 struct chan;
@@ -129,26 +130,5 @@ const char *chan_peer(const struct chan *c);
  * that strangers who knock together do not hold up everybody else.
  */
 uint64_t chan_handshakes_postponed(void);
-
-/*
- * Listener.  on_accept gets a connected socket (non-blocking, close-on-exec) and
- * usually calls chan_new.  At most conns_max sockets may be open; further ones are
- * closed at once and counted.  The caller tells with listener_release() when one closed.
- */
-struct listener;
-struct listener *listener_new(struct ev_loop *loop, int fd, unsigned conns_max,
-    void (*on_accept)(void *ctx, int fd), void *ctx);
-void listener_release(struct listener *l);
-void listener_stop(struct listener *l);	/* accepts nobody any more; the socket stays open */
-void listener_free(struct listener *l);	/* closes the listening socket */
-uint64_t listener_refused(const struct listener *l);
-
-/*
- * Listening sockets, for the time before privileges are dropped.
- * Return the fd, or -1 with errno.  The unix path is replaced if it is a stale
- * socket of ours; mode is the file mode (e.g. 0660).
- */
-int listen_unix(const char *path, mode_t mode, gid_t gid);	/* gid (gid_t)-1: leave the group alone */
-int listen_tcp(const char *ip, uint16_t port);
 
 #endif

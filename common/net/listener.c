@@ -1,4 +1,4 @@
-/* Listening sockets: made with privileges, watched without. */
+/* Listening sockets, see listener.h. */
 #include "config.h"
 
 #include <errno.h>
@@ -14,22 +14,20 @@
 #include "common/base/assert.h"
 #include "common/base/descriptors.h"
 #include "common/base/log.h"
-#include "common/net/chan.h"
+#include "common/net/listener.h"
 
 #define LISTEN_BACKLOG 512
-/* Accepted in one turn of the loop; the rest waits in the kernel, so nobody starves. */
+/* Accepted in one turn of the loop; the rest waits in the kernel, so that all have their turn. */
 #define ACCEPT_BATCH_MAX 32
 /* Rest after the process ran out of descriptors: accept would fail at once, again and again. */
 #define ACCEPT_REST_S 0.2
 
 struct listener {
-	struct ev_loop *loop;
-	int fd;
-	unsigned conns, conns_max;
-	bool is_unix;
+	struct listener_conf conf;
+	unsigned conns;
+	bool is_unix, paused;
 	uint64_t refused;
-	void (*on_accept)(void *ctx, int fd);
-	void *ctx;
+	struct sockaddr_storage peer;	/* of the one that is accepted now */
 	struct log_limit limit;
 	ev_io io;
 	ev_timer rest;
@@ -47,64 +45,115 @@ on_rested(struct ev_loop *loop, ev_timer *w, int revents)
 static void
 rest(struct listener *l)
 {
-	if (log_allow(&l->limit, "net"))
-		log_warn("net", "accept: %s; trying again in a moment", strerror(errno));
-	ev_io_stop(l->loop, &l->io);
+	if (log_allow(&l->limit, l->conf.log_area))
+		log_warn(l->conf.log_area, "accept: %s; trying again in a moment", strerror(errno));
+	if (l->conf.make_room != NULL)
+		(void)l->conf.make_room(l->conf.ctx);
+	ev_io_stop(l->conf.loop, &l->io);
 	ev_timer_set(&l->rest, ACCEPT_REST_S, 0.);
-	ev_timer_start(l->loop, &l->rest);
+	ev_timer_start(l->conf.loop, &l->rest);
+}
+
+/* May it be accepted as this descriptor?  What is left of them is for files, operators and other daemons. */
+static bool
+fits_descriptors(struct listener *l, int *fd)
+{
+	if (l->is_unix || !descriptors_scarce(*fd))
+		return true;
+	if (l->conf.make_room == NULL || !l->conf.make_room(l->conf.ctx))
+		return false;
+	*fd = descriptors_lower(*fd);
+	return *fd >= 0;
+}
+
+static void
+refuse(struct listener *l, int fd)
+{
+	static const char scarce[] = "nearly all descriptors are used that this process may have (RLIMIT_NOFILE)";
+	unsigned max = l->conf.conns_max;
+
+	if (fd >= 0)
+		close(fd);
+	l->refused++;
+	if (!log_allow(&l->limit, l->conf.log_area))
+		return;
+	if (max == 0)
+		log_warn(l->conf.log_area, "connection refused: %s", scarce);
+	else
+		log_warn(l->conf.log_area, "connection refused: %u are open already%s%s", l->conns,
+		    l->conns < max ? ", and " : "", l->conns < max ? scarce : "");
+}
+
+/* False: no more in this turn. */
+static bool
+accept_one(struct listener *l)
+{
+	const struct listener_conf *conf = &l->conf;
+	enum listener_room room = conf->has_room == NULL ? LISTENER_ACCEPT : conf->has_room(conf->ctx);
+	socklen_t len = sizeof(l->peer);
+	int fd;
+
+	if (room == LISTENER_PAUSE) {
+		l->paused = true;
+		ev_io_stop(conf->loop, &l->io);
+	}
+	if (room != LISTENER_ACCEPT)
+		return false;
+	fd = accept4(conf->fd, (struct sockaddr *)&l->peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			rest(l);
+		return false;		/* EAGAIN, or a connection that ended before we came */
+	}
+	if ((conf->conns_max > 0 && l->conns >= conf->conns_max) || !fits_descriptors(l, &fd)) {
+		refuse(l, fd);
+		return true;
+	}
+	l->conns += conf->conns_max > 0;
+	conf->on_accept(conf->ctx, fd);
+	return true;
 }
 
 static void
 on_acceptable(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct listener *l = w->data;
-
 	(void)loop, (void)revents;
-	for (int i = 0; i < ACCEPT_BATCH_MAX; i++) {
-		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-				rest(l);
-			return;		/* EAGAIN, or a connection that ended before we came */
-		}
-		if (l->conns >= l->conns_max || (!l->is_unix && descriptors_scarce(fd))) {
-			close(fd);
-			l->refused++;
-			if (log_allow(&l->limit, "net"))
-				log_warn("net", "connection refused: %u are open already%s", l->conns,
-				    l->conns < l->conns_max ? ", and nearly all descriptors are used that this process "
-				    "may have (RLIMIT_NOFILE)" : "");
-			continue;
-		}
-		l->conns++;
-		l->on_accept(l->ctx, fd);
-	}
+	for (int i = 0; i < ACCEPT_BATCH_MAX && accept_one(w->data); i++)
+		;
 }
 
 struct listener *
-listener_new(struct ev_loop *loop, int fd, unsigned conns_max, void (*on_accept)(void *ctx, int fd), void *ctx)
+listener_open(const struct listener_conf *conf)
 {
 	struct listener *l = calloc(1, sizeof(*l));
 	struct sockaddr_storage own;
 	socklen_t len = sizeof(own);
 
 	if (l == NULL) {
-		close(fd);
+		close(conf->fd);
 		return NULL;
 	}
-	l->is_unix = getsockname(fd, (struct sockaddr *)&own, &len) == 0 && own.ss_family == AF_UNIX;
-	l->loop = loop;
-	l->fd = fd;
-	l->conns_max = conns_max;
-	l->on_accept = on_accept;
-	l->ctx = ctx;
+	l->conf = *conf;
+	l->is_unix = getsockname(conf->fd, (struct sockaddr *)&own, &len) == 0 && own.ss_family == AF_UNIX;
 	l->limit = (struct log_limit){ .burst = 3, .period = MONO_S(10) };
-	ev_io_init(&l->io, on_acceptable, fd, EV_READ);
+	ev_io_init(&l->io, on_acceptable, conf->fd, EV_READ);
 	ev_timer_init(&l->rest, on_rested, ACCEPT_REST_S, 0.);
 	l->io.data = l->rest.data = l;
-	ev_io_start(loop, &l->io);
+	ev_io_start(conf->loop, &l->io);
 	return l;
+}
+
+struct listener *
+listener_new(struct ev_loop *loop, int fd, unsigned conns_max, void (*on_accept)(void *ctx, int fd), void *ctx)
+{
+	return listener_open(&(struct listener_conf){ .loop = loop, .fd = fd, .log_area = "net", .conns_max = conns_max,
+	    .on_accept = on_accept, .ctx = ctx });
+}
+
+const struct sockaddr *
+listener_peer(const struct listener *l)
+{
+	return (const struct sockaddr *)&l->peer;
 }
 
 void
@@ -115,10 +164,19 @@ listener_release(struct listener *l)
 }
 
 void
+listener_resume(struct listener *l)
+{
+	if (l->paused)
+		ev_io_start(l->conf.loop, &l->io);
+	l->paused = false;
+}
+
+void
 listener_stop(struct listener *l)
 {
-	ev_io_stop(l->loop, &l->io);
-	ev_timer_stop(l->loop, &l->rest);
+	l->paused = false;
+	ev_io_stop(l->conf.loop, &l->io);
+	ev_timer_stop(l->conf.loop, &l->rest);
 }
 
 void
@@ -127,7 +185,7 @@ listener_free(struct listener *l)
 	if (l == NULL)
 		return;
 	listener_stop(l);
-	close(l->fd);
+	close(l->conf.fd);
 	free(l);
 }
 
@@ -151,7 +209,7 @@ give_up(int fd)
 	return -1;
 }
 
-/* Removes the socket file of a daemon that is gone.  0, or -1 with errno (EADDRINUSE: somebody answers). */
+/* Removes the socket file of a daemon that is gone.  0, or -1 with errno (EADDRINUSE: one answers). */
 static int
 remove_stale(const struct sockaddr_un *sun)
 {
@@ -208,7 +266,7 @@ listen_unix(const char *path, mode_t mode, gid_t gid)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	old = umask(0177);	/* nobody else gets in before the mode is set */
+	old = umask(0177);	/* no other user gets in before the mode is set */
 	rc = bind(fd, (const struct sockaddr *)&sun, sizeof(sun));
 	umask(old);
 	if (rc < 0)

@@ -179,12 +179,15 @@ check_user(struct server_conn *c, uid_t uid)
 
 /* Of a port: a place until it is proven, if need be that of another one. */
 static void
-take_place(struct server_conn *c, uint64_t source)
+take_place(struct server_conn *c)
 {
 	struct server *s = c->server;
+	uint64_t source = source_of(listener_peer(s->listener));
 	bool known = s->is_known != NULL && s->is_known(s->ctx, source);
 	struct stranger *out = strangers_come(&s->strangers, &c->stranger, source, known);
 
+	if (!c->stranger.place.here)
+		chan_close(c->chan, TV_ENOMEM);
 	if (out == NULL)
 		return;
 	if (log_allow(&s->limit, "net"))
@@ -223,7 +226,7 @@ on_accept(void *ctx, int fd)
 	if (s->may_connect != NULL)
 		check_user(c, uid);
 	else
-		take_place(c, source_of_fd(fd));
+		take_place(c);
 }
 
 /* -- the server -- */
@@ -266,6 +269,7 @@ server_stop(struct server *s)
 		conn_free(c, TV_ECLOSED);
 		chan_free(chan);
 	}
+	strangers_done(&s->strangers);
 	listener_free(s->listener);
 	logtap_free(s->tap);
 	s->listener = NULL;

@@ -35,15 +35,6 @@ source_of(const struct sockaddr *from)
 }
 
 uint64_t
-source_of_fd(int fd)
-{
-	struct sockaddr_storage from = { 0 };
-	socklen_t len = sizeof(from);
-
-	return getpeername(fd, (struct sockaddr *)&from, &len) == 0 ? source_of((struct sockaddr *)&from) : 0;
-}
-
-uint64_t
 source_of_text(const char *ip)
 {
 	struct addr a;

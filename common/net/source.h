@@ -1,4 +1,4 @@
-/* Sources of connections, and a hash whose collisions nobody outside can choose. */
+/* Sources of connections, and a hash whose collisions peers cannot choose. */
 #ifndef TV_COMMON_NET_SOURCE_H
 #define TV_COMMON_NET_SOURCE_H
 
@@ -14,8 +14,6 @@
  */
 uint64_t source_of_ip(const struct addr *a);
 uint64_t source_of(const struct sockaddr *from);
-/* Of the peer of this socket; 0: a unix socket, or the peer is gone. */
-uint64_t source_of_fd(int fd);
 /* The same of an address in text; 0: none. */
 uint64_t source_of_text(const char *ip);
 /* SipHash of n bytes under a key that is drawn once per process: for tables keyed by what peers choose. */

@@ -1,77 +1,40 @@
-/* Places for the unproven, see strangers.h.  Entries are in the order in which they came. */
-#include <stddef.h>
-
+/* Places for the unproven, see strangers.h. */
 #include "common/base/assert.h"
+#include "common/net/source.h"
 #include "common/net/strangers.h"
 
 void
 strangers_init(struct strangers *t, const struct strangers_conf *conf)
 {
+	struct crowd_conf places = { .max = conf->max, .source_max = conf->source_max, .largest = true,
+	    .hash = keyed_hash };
+
 	TV_ASSERT(conf->max > 0 && conf->source_max > 0);
-	*t = (struct strangers){ .conf = *conf };
+	*t = (struct strangers){ .count = 0 };
+	crowd_init(&t->crowds[false], &places);
+	if ((places.max = conf->known_max) > 0)
+		crowd_init(&t->crowds[true], &places);
 }
 
-static struct stranger *
-oldest_of(const struct strangers *t, uint64_t source, bool known)
+void
+strangers_done(struct strangers *t)
 {
-	struct stranger *s = t->oldest;
-
-	while (s != NULL && (s->source != source || s->known != known))
-		s = s->next;
-	return s;
-}
-
-/* The oldest of the source that has most. */
-static struct stranger *
-most_crowded(const struct strangers *t, bool known)
-{
-	struct stranger *best = NULL;
-
-	for (struct stranger *s = t->oldest; s != NULL; s = s->next)
-		if (s->known == known && (best == NULL || s->alike > best->alike))
-			best = s;
-	return best;
-}
-
-/* One more, or one less, of this source. */
-static void
-count_alike(struct strangers *t, struct stranger *of, unsigned count)
-{
-	of->alike = count;
-	for (struct stranger *s = t->oldest; s != NULL; s = s->next)
-		if (s->source == of->source && s->known == of->known)
-			s->alike = count;
-}
-
-static struct stranger *
-who_gives_way(const struct strangers *t, uint64_t source, bool known)
-{
-	unsigned used = known ? t->known : t->count - t->known;
-	struct stranger *mate = oldest_of(t, source, known);
-
-	if (mate != NULL && mate->alike >= t->conf.source_max)
-		return mate;
-	return used >= (known ? t->conf.known_max : t->conf.max) ? most_crowded(t, known) : NULL;
+	crowd_done(&t->crowds[false]);
+	crowd_done(&t->crowds[true]);
 }
 
 struct stranger *
 strangers_come(struct strangers *t, struct stranger *s, uint64_t source, bool known)
 {
-	struct stranger *out, *mate;
+	struct crowd *c = &t->crowds[known && t->crowds[true].conf.max > 0];
+	struct stranger *out = (struct stranger *)(void *)crowd_gives_way(c, source);
 
-	known = known && t->conf.known_max > 0;
-	out = who_gives_way(t, source, known);
 	if (out != NULL) {
 		strangers_go(t, out);
 		t->evicted++;
 	}
-	mate = oldest_of(t, source, known);
-	*s = (struct stranger){ .source = source, .known = known, .here = true, .prev = t->newest };
-	*(t->newest != NULL ? &t->newest->next : &t->oldest) = s;
-	t->newest = s;
-	count_alike(t, s, mate == NULL ? 1 : mate->alike + 1);
-	t->count++;
-	t->known += known;
+	*s = (struct stranger){ .source = source, .known = c == &t->crowds[true] };
+	t->count += crowd_come(c, &s->place, source);
 	t->came++;
 	return out;
 }
@@ -79,13 +42,6 @@ strangers_come(struct strangers *t, struct stranger *s, uint64_t source, bool kn
 void
 strangers_go(struct strangers *t, struct stranger *s)
 {
-	if (!s->here)
-		return;
-	*(s->prev != NULL ? &s->prev->next : &t->oldest) = s->next;
-	*(s->next != NULL ? &s->next->prev : &t->newest) = s->prev;
-	s->prev = s->next = NULL;
-	count_alike(t, s, s->alike - 1);
-	s->here = false;
-	t->count--;
-	t->known -= s->known;
+	t->count -= s->place.here;
+	crowd_leave(&t->crowds[s->known], &s->place);
 }

@@ -1,23 +1,20 @@
 /*
  * Accepted connections whose peer has not proven yet that it holds a key, or has not even spoken: a small budget of
  * their own, so that strangers do not take the places of peers.  When it is used up, the oldest connection of the
- * source that has most of them makes room for the newest: who floods a port takes places from itself, and whoever
- * proves itself at once gets in.  Peers that are known by their address have places of their own.
+ * source that has most of them makes room for the newest: a source that floods a port takes places from itself, and a
+ * peer that proves itself at once gets in.  Peers that are known by their address have places of their own.
  *
- * Pure; the entries are parts of the owner's connections, of which a few hundred are unproven at most.
+ * Two crowds (common/net/crowd.h) of a few hundred at most.
  */
 #ifndef TV_COMMON_NET_STRANGERS_H
 #define TV_COMMON_NET_STRANGERS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "common/net/crowd.h"
 
 struct stranger {
-	struct stranger *prev, *next;
+	struct crowd_member place;	/* place.here: in the table */
 	uint64_t source;
-	bool here;			/* in the table */
 	bool known;
-	unsigned alike;			/* entries of the same source, this one included */
 };
 
 struct strangers_conf {
@@ -27,16 +24,18 @@ struct strangers_conf {
 };
 
 struct strangers {
-	struct strangers_conf conf;
-	struct stranger *oldest, *newest;
-	unsigned count, known;		/* entries, and those of them that have the places of known sources */
+	struct crowd crowds[2];		/* of those that are not known, and of known ones */
+	unsigned count;			/* entries of both */
 	uint64_t came, evicted;
 };
 
 void strangers_init(struct strangers *t, const struct strangers_conf *conf);
+/* Frees what is kept for those in it.  Zeros: nothing. */
+void strangers_done(struct strangers *t);
 /*
- * A connection came; *s is taken over until strangers_go().  source: see source_of().  Returns the entry that makes
- * room, off the table already: its owner closes it.  NULL: there was room.
+ * A connection came; *s is taken over until strangers_go().  source: see source_of().  Returns the entry
+ * that makes room, off the table already: its owner closes it.  NULL: there was room.  Without memory s is not in
+ * the table afterwards (place.here), and its owner closes it.
  */
 struct stranger *strangers_come(struct strangers *t, struct stranger *s, uint64_t source, bool known);
 /* It is proven, or gone.  One that is not in the table (or was evicted) is left alone. */

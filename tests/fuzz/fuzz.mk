@@ -27,6 +27,10 @@ FUZZ_REPLAYS += tests/fuzz/replay_stream
 tests_fuzz_replay_stream_SOURCES = tests/fuzz/fuzz_stream.c tests/fuzz/replay.c
 tests_fuzz_replay_stream_LDADD = $(LINK_LIBS)
 
+FUZZ_REPLAYS += tests/fuzz/replay_crowd
+tests_fuzz_replay_crowd_SOURCES = tests/fuzz/fuzz_crowd.c tests/fuzz/replay.c
+tests_fuzz_replay_crowd_LDADD = common/libtvcore.a
+
 FUZZ_REPLAYS += tests/fuzz/replay_noise
 tests_fuzz_replay_noise_SOURCES = tests/fuzz/fuzz_noise.c tests/fuzz/chan_feed.h tests/fuzz/replay.c
 tests_fuzz_replay_noise_LDADD = $(LINK_LIBS)
