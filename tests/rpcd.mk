@@ -178,14 +178,6 @@ FUZZ_REPLAYS += tests/fuzz/replay_http_json
 tests_fuzz_replay_http_json_SOURCES = tests/fuzz/fuzz_http_json.c tests/fuzz/replay.c
 tests_fuzz_replay_http_json_LDADD = common/libtvjson.a common/libtvcore.a $(JANSSON_LIBS)
 
-# What each client has open.
-if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_client_limits
-TESTS += tests/unit/check_client_limits
-tests_unit_check_client_limits_SOURCES = tests/unit/check_client_limits.c rpcd/http/client_limits.c
-tests_unit_check_client_limits_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
-endif
-
 # The head of an answer, against libmicrohttpd's.
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_response_head

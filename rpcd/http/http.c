@@ -166,7 +166,7 @@ on_stream(void *cls, uint64_t at, char *dst, size_t max)
 	if (x->req.stream_bytes > 0 && n > 0)
 		conn_await(x->http, x->conn, n);
 	else
-		x->conn->deadline = 0;
+		conn_await_us(x->conn);
 	return (ssize_t)n;
 }
 
@@ -292,7 +292,7 @@ feed(struct exchange *x, const char *bytes, size_t *n)
 	if (x->req.answered)
 		return true;
 	suspend(x);
-	x->conn->deadline = 0;
+	conn_await_us(x->conn);
 	x->fed = FEED_BYTES;		/* time anew when it goes on */
 	return true;
 }
@@ -321,7 +321,7 @@ static enum MHD_Result
 on_complete(struct exchange *x)
 {
 	x->stage = EX_RUN;
-	x->conn->deadline = 0;
+	conn_await_us(x->conn);
 	if (!x->req.answered)
 		api_run(&x->req);
 	if (x->req.answered)
@@ -468,10 +468,9 @@ http_new(const struct http_conf *conf)
 	h->epoll = -1;
 	TAILQ_INIT(&h->bodies);
 	http_send_init(h);
-	h->clients = client_limits_new();
 	h->peek_cap = (size_t)conf->conf->header_bytes_max + PEEK_BODY_BYTES;
 	h->peek = malloc(h->peek_cap);
-	if (h->clients != NULL && h->peek != NULL && conns_init(h) == TV_OK)
+	if (h->peek != NULL && conns_init(h) == TV_OK)
 		return h;
 	http_free(h);
 	return NULL;
@@ -514,7 +513,6 @@ http_listen(struct http *h, int fd)
 		return TV_ENOMEM;
 	}
 	l->http = h;
-	l->fd = fd;
 	l->is_unix = getsockname(fd, (struct sockaddr *)&own, &len) == 0 && own.ss_family == AF_UNIX;
 	l->daemon = start_daemon(l);
 	const union MHD_DaemonInfo *info = l->daemon == NULL ? NULL :
@@ -530,10 +528,9 @@ http_listen(struct http *h, int fd)
 	ev_init(&l->timer, on_timer);
 	l->io.data = l->timer.data = l;
 	ev_io_start(h->conf.loop, &l->io);
-	conns_accept(l);
 	l->next = h->listeners;
 	h->listeners = l;
-	return TV_OK;
+	return conns_accept(l, fd);
 }
 
 void
@@ -579,11 +576,11 @@ http_free(struct http *h)
 	http_send_done(h);
 	while ((l = h->listeners) != NULL) {
 		h->listeners = l->next;
-		free(l);
+		conns_free(l);
 	}
 	exchange_free_spares(h);
-	TV_ASSERT(h->conns == NULL);
-	client_limits_free(h->clients);
+	TV_ASSERT(h->open.now == 0);
+	map_done(&h->clients);
 	free(h->peek);
 	free(h);
 }
@@ -593,4 +590,6 @@ http_stats(const struct http *h, struct http_stats *out)
 {
 	*out = h->stats;
 	out->conns = h->open.now;
+	for (const struct listener_http *l = h->listeners; l != NULL; l = l->next)
+		out->refused_busy += l->door == NULL ? 0 : listener_refused(l->door);
 }

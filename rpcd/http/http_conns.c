@@ -10,8 +10,7 @@
 
 #include "common/base/addr.h"
 #include "common/base/assert.h"
-#include "common/base/descriptors.h"
-#include "common/base/log.h"
+#include "common/net/source.h"
 #include "common/proc/heaptrim.h"
 #include "rpcd/http/http_int.h"
 
@@ -20,11 +19,7 @@
 #define LINGER_READS_MAX 64		/* of what it still sends, in one turn */
 #define GROUPS_MAX 64
 #define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
-#define SWEEP_S_MAX 5.0
-#define CROWD 128			/* connections; 24 KB each while they are busy */
-#define ACCEPT_BATCH_MAX 32		/* in one turn; the rest waits in the kernel */
-#define ACCEPT_REST_S 0.2		/* without descriptors accept would fail at once, again and again */
-#define EVICT_LOOKS_MAX 64		/* at those that could be evicted */
+#define TIDE 128			/* connections; 24 KB each while they are busy */
 #define EVENTS_MAX 128			/* of connections in one turn */
 
 /* -- deadlines ------------------------------------------------------------ */
@@ -37,32 +32,33 @@
 void
 conn_await(const struct http *h, struct conn *c, size_t answer_bytes)
 {
-	c->deadline = ev_now(h->conf.loop) + (double)h->conf.conf->http_idle_timeout.ns / 1e9 +
-	    (double)answer_bytes / ANSWER_BYTES_PER_S;
+	crowd_timer_give(&c->listener->deadlines, &c->place,
+	    mono_seconds(h->conf.conf->http_idle_timeout) + (double)answer_bytes / ANSWER_BYTES_PER_S);
 }
 
-/* Whoever has the socket finds it at its end, and closes. */
-static void
-on_sweep(struct ev_loop *loop, ev_timer *w, int events)
+void
+conn_await_us(struct conn *c)
 {
-	struct http *h = w->data;
-
-	(void)events;
-	for (struct conn *c = h->conns; c != NULL; c = c->next)
-		if (c->deadline > 0 && c->deadline < ev_now(loop)) {
-			(void)shutdown(c->fd, SHUT_RDWR);	/* fails when the client was faster */
-			c->deadline = 0;
-			h->stats.timed_out++;
-		}
+	crowd_timer_give(&c->listener->deadlines, &c->place, -1);
 }
 
-/* -- crowds ---------------------------------------------------------------- */
+/* Where the socket is in use its end is found, and the connection closed. */
+static void
+on_late(struct crowd_member *m)
+{
+	struct conn *c = (struct conn *)(void *)m;
+
+	(void)shutdown(c->fd, SHUT_RDWR);	/* fails when the client was faster */
+	c->listener->http->stats.timed_out++;
+}
+
+/* -- how many ---------------------------------------------------------------- */
 
 static void
-crowd_add(struct crowd *c)
+tide_rise(struct tide *t)
 {
-	if (++c->now > c->most)
-		c->most = c->now;
+	if (++t->now > t->most)
+		t->most = t->now;
 }
 
 /*
@@ -70,72 +66,35 @@ crowd_add(struct crowd *c)
  * take new memory beside it.
  */
 static void
-crowd_drop(struct crowd *c)
+tide_fall(struct tide *t)
 {
-	TV_ASSERT(c->now > 0);
-	c->now--;
-	if (c->most < CROWD || c->now > c->most / 8)
+	TV_ASSERT(t->now > 0);
+	t->now--;
+	if (t->most < TIDE || t->now > t->most / 8)
 		return;
-	c->most = c->now;
+	t->most = t->now;
 	heaptrim_now();
 }
 
-/* -- the list --------------------------------------------------------------- */
-
-static void
-conn_link(struct http *h, struct conn *c)
-{
-	c->next = h->conns;
-	if (c->next != NULL)
-		c->next->prev = c;
-	h->conns = c;
-	if (!ev_is_active(&h->sweep))
-		ev_timer_again(h->conf.loop, &h->sweep);
-}
-
-static void
-conn_unlink(struct http *h, struct conn *c)
-{
-	*(c->prev == NULL ? &h->conns : &c->prev->next) = c->next;
-	if (c->next != NULL)
-		c->next->prev = c->prev;
-	if (h->conns == NULL)
-		ev_timer_stop(h->conf.loop, &h->sweep);
-}
-
-static int
-idle_kind(enum conn_state state)
+static unsigned
+rank_of(enum conn_state state)
 {
 	return state == CONN_LINGER ? IDLE_LINGER : state == CONN_REST ? IDLE_REST :
-	    state == CONN_BODY ? IDLE_BODY : -1;
-}
-
-static void
-idle_leave(struct conn *c)
-{
-	int kind = idle_kind(c->state);
-
-	if (kind >= 0)
-		TAILQ_REMOVE(&c->listener->idle[kind], c, idle);
+	    state == CONN_BODY ? IDLE_BODY : CROWD_STAYS;
 }
 
 void
 conn_set(struct conn *c, enum conn_state state)
 {
-	int kind = idle_kind(state);
+	struct crowd *all = &c->listener->conns;
+	unsigned rank = rank_of(state);
 
-	idle_leave(c);
+	if (rank == CROWD_STAYS && c->place.streams == 0)
+		(void)crowd_stream_begin(all, &c->place);
+	else if (rank != CROWD_STAYS && c->place.streams > 0)
+		crowd_stream_end(all, &c->place);
+	crowd_rank(all, &c->place, rank);
 	c->state = (uint8_t)state;
-	if (kind >= 0)
-		TAILQ_INSERT_TAIL(&c->listener->idle[kind], c, idle);
-}
-
-/* There is room, or somebody who may be evicted. */
-static void
-accept_again(struct listener_http *l)
-{
-	if (l->fd >= 0 && !ev_is_active(&l->rest))
-		ev_io_start(l->http->conf.loop, &l->accept);
 }
 
 void
@@ -144,62 +103,61 @@ conn_end(struct http *h, struct conn *c)
 	struct listener_http *l = c->listener;
 
 	TV_ASSERT(c->answer == NULL && c->state != CONN_READY);
-	idle_leave(c);
 	if (c->x != NULL)
 		exchange_end(c->x);
 	if (c->state != CONN_LENT && c->fd >= 0)
 		(void)close(c->fd);	/* the only one of this socket: that also takes it out of the epoll set */
-	if (c->client != NULL)
-		client_limits_release(h->clients, c->client);
-	conn_unlink(h, c);
+	crowd_leave(&l->conns, &c->place);
 	partial_free(c->partial);
 	free(c);
-	crowd_drop(&h->open);
-	l->conns--;
-	accept_again(l);
+	tide_fall(&h->open);
+	if (l->door != NULL)
+		listener_resume(l->door);
 }
 
 /* Its request came just now: this turn of the loop reads it. */
 static bool
-has_news(const struct conn *c)
+has_news(const struct crowd_member *m)
 {
+	const struct conn *c = (const struct conn *)(const void *)m;
 	char byte;
 
 	return c->state == CONN_REST && c->partial == NULL && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-static bool
-may_evict(const struct listener_http *l)
-{
-	for (unsigned i = 0; i < IDLE_COUNT; i++)
-		if (!TAILQ_EMPTY(&l->idle[i]))
-			return true;
-	return false;
-}
-
 /*
- * All places are taken, and somebody comes: who has nothing under way and that for longest goes.  First who only reads
- * his last answer, then who rests or has not sent a whole head, then whose body has not come: nothing was done for it
- * yet.  A request that waits for its answer is never ended.
+ * All places are taken, and a newcomer is there: the one that has nothing under way for longest goes.  First those
+ * whose clients only read their last answers, then those that rest or have not sent a whole head, then those whose
+ * bodies have not come: nothing was done for them yet.  A request that waits for its answer is never ended.
  */
 static bool
-evict(struct listener_http *l)
+evict(void *ctx)
 {
-	struct conn *c;
-	unsigned looks = 0;
+	struct listener_http *l = ctx;
+	struct crowd_member *m = crowd_spare(&l->conns);
 
-	for (unsigned i = 0; i < IDLE_COUNT; i++)
-		TAILQ_FOREACH(c, &l->idle[i], idle) {
-			if (has_news(c)) {
-				if (++looks == EVICT_LOOKS_MAX)
-					return false;
-				continue;
-			}
-			l->http->stats.evicted++;
-			conn_end(l->http, c);
-			return true;
+	if (m == NULL)
+		return false;
+	l->http->stats.evicted++;
+	conn_end(l->http, (struct conn *)(void *)m);
+	return true;
+}
+
+/* Those of this rank of all listeners; fn may end the one that it is given. */
+static void
+each_conn(struct http *h, unsigned rank, void (*fn)(struct http *h, struct conn *c))
+{
+	for (struct listener_http *l = h->listeners; l != NULL; l = l->next)
+		for (struct crowd_member *m = TAILQ_FIRST(&l->conns.ranks[rank]), *next; m != NULL; m = next) {
+			next = TAILQ_NEXT(m, place);
+			fn(h, (struct conn *)(void *)m);
 		}
-	return false;
+}
+
+void
+conns_cut_answers(struct http *h, void (*cut)(struct http *h, struct conn *c))
+{
+	each_conn(h, CROWD_STAYS, cut);
 }
 
 /* -- who may come ------------------------------------------------------------ */
@@ -242,7 +200,7 @@ is_loopback(int fd)
 }
 
 static void
-judge(struct http *h, struct conn *c, const struct sockaddr *from)
+set_verdict(struct http *h, struct conn *c, const struct sockaddr *from)
 {
 	c->verdict = CONN_FINE;
 	if (c->listener->is_unix) {
@@ -254,8 +212,7 @@ judge(struct http *h, struct conn *c, const struct sockaddr *from)
 	}
 	c->loopback = is_loopback(c->fd);
 	c->from = addr_unmapped(addr_of_sock(from));
-	c->client = client_limits_take(h->clients, from);
-	if (c->client != NULL && client_count(c->client) <= h->conf.conf->http_max_conns_per_client)
+	if (c->place.source->members <= h->conf.conf->http_max_conns_per_client)
 		return;
 	c->verdict = CONN_BUSY;
 	h->stats.refused_busy++;
@@ -280,7 +237,8 @@ conn_rest(struct http *h, struct conn *c)
 	conn_set(c, CONN_REST);
 	c->more = c->room = false;
 	conn_await(h, c, 0);
-	accept_again(c->listener);
+	if (c->listener->door != NULL)
+		listener_resume(c->listener->door);
 	if (look && !conn_watch(h, c, false, EPOLLIN))
 		conn_end(h, c);
 }
@@ -303,7 +261,7 @@ void
 conn_linger(struct http *h, struct conn *c)
 {
 	conn_set(c, CONN_LINGER);
-	c->deadline = ev_now(h->conf.loop) + LINGER_S;
+	crowd_timer_give(&c->listener->deadlines, &c->place, LINGER_S);
 	if (shutdown(c->fd, SHUT_WR) != 0 || (c->room && !conn_watch(h, c, false, EPOLLIN)))
 		conn_end(h, c);
 	else
@@ -349,118 +307,76 @@ on_watch(struct ev_loop *loop, ev_io *w, int revents)
 /* -- accepting ----------------------------------------------------------------- */
 
 static void
-conn_new(struct listener_http *l, int fd, const struct sockaddr *from)
+on_accept(void *ctx, int fd)
 {
+	struct listener_http *l = ctx;
 	struct http *h = l->http;
+	const struct sockaddr *from = listener_peer(l->door);
 	struct conn *c = calloc(1, sizeof(*c));
 
-	if (c == NULL) {
+	if (crowd_is_full(&l->conns))
+		(void)evict(l);
+	if (c == NULL || !crowd_come(&l->conns, &c->place, source_of(from))) {
 		(void)close(fd);
+		free(c);
 		return;
 	}
 	c->listener = l;
 	c->fd = fd;
-	l->conns++;
 	h->stats.accepted++;
-	crowd_add(&h->open);
-	conn_link(h, c);
-	c->state = CONN_WAIT;			/* in no list */
-	judge(h, c, from);
+	tide_rise(&h->open);
+	set_verdict(h, c, from);
 	conn_rest(h, c);
 	if (c->verdict != CONN_FINE)
-		c->deadline = ev_now(h->conf.loop) + REFUSED_TIMEOUT_S;
+		crowd_timer_give(&l->deadlines, &c->place, REFUSED_TIMEOUT_S);
 	if (!conn_watch(h, c, true, EPOLLIN))
 		conn_end(h, c);
 }
 
-/* What is left of the process's descriptors is for files, operators and other daemons. */
-static void
-conn_refuse(struct listener_http *l, int fd)
+static enum listener_room
+has_room(void *ctx)
 {
-	l->http->stats.refused_busy++;
-	if (log_allow(&l->refusals, "http"))
-		log_warn("http", "connection refused: nearly all descriptors are used that this process may have "
-		    "(RLIMIT_NOFILE)");
-	if (fd >= 0)
-		close(fd);
+	const struct listener_http *l = ctx;
+
+	if (crowd_is_full(&l->conns) && crowd_is_busy(&l->conns))
+		return LISTENER_PAUSE;		/* until one ends or rests */
+	/* More than may be: until the requests of those are read that could be evicted. */
+	return l->conns.count >= l->conns.conf.max + CROWD_LOOKS_MAX ? LISTENER_NEXT_TURN : LISTENER_ACCEPT;
 }
 
-static void
-on_acceptable(struct ev_loop *loop, ev_io *w, int events)
+enum tv_err
+conns_accept(struct listener_http *l, int fd)
 {
-	struct listener_http *l = w->data;
-	const uint64_t max = l->http->conf.conf->http_max_conns;
-
-	(void)events;
-	for (unsigned i = 0; i < ACCEPT_BATCH_MAX; i++) {
-		struct sockaddr_storage from;
-		socklen_t len = sizeof(from);
-
-		if (l->conns >= max && !may_evict(l)) {
-			ev_io_stop(loop, w);	/* until one ends or rests; they wait in the kernel */
-			return;
-		}
-		if (l->conns >= max + EVICT_LOOKS_MAX)
-			return;			/* until the requests of those are read that could be evicted */
-		int fd = accept4(l->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd >= 0) {
-			bool scarce = !l->is_unix && descriptors_scarce(fd);
-			bool evicted = (scarce || l->conns >= max) && evict(l);
-
-			if (scarce && (!evicted || (fd = descriptors_lower(fd)) < 0))
-				conn_refuse(l, fd);
-			else
-				conn_new(l, fd, (const struct sockaddr *)&from);
-			continue;
-		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			if (log_allow(&l->refusals, "http"))
-				log_warn("http", "accept: %s; trying again in a moment", strerror(errno));
-			(void)evict(l);
-			ev_io_stop(loop, w);
-			ev_timer_set(&l->rest, ACCEPT_REST_S, 0.);
-			ev_timer_start(loop, &l->rest);
-		}
-		return;			/* nobody is there, or it has gone again */
-	}
-}
-
-static void
-on_rested(struct ev_loop *loop, ev_timer *w, int events)
-{
-	struct listener_http *l = w->data;
-
-	(void)events;
-	ev_io_start(loop, &l->accept);
-}
-
-void
-conns_accept(struct listener_http *l)
-{
+	const struct rpcd_conf *conf = l->http->conf.conf;
 	const int on = 1;
-	int flags = fcntl(l->fd, F_GETFL);
+	int flags = fcntl(fd, F_GETFL);
 
 	if (flags >= 0)
-		(void)fcntl(l->fd, F_SETFL, flags | O_NONBLOCK);
+		(void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 	if (!l->is_unix)		/* accepted ones inherit it */
-		(void)setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	ev_io_init(&l->accept, on_acceptable, l->fd, EV_READ);
-	ev_timer_init(&l->rest, on_rested, ACCEPT_REST_S, 0.);
-	l->accept.data = l->rest.data = l;
-	for (unsigned i = 0; i < IDLE_COUNT; i++)
-		TAILQ_INIT(&l->idle[i]);
-	l->refusals = (struct log_limit){ .burst = 3, .period = MONO_S(10) };
-	ev_io_start(l->http->conf.loop, &l->accept);
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	crowd_init(&l->conns, &(struct crowd_conf){ .max = (unsigned)conf->http_max_conns,
+	    .source_max = l->is_unix ? 0 : (unsigned)conf->http_max_conns_per_client, .hash = keyed_hash,
+	    .stays = has_news, .sources = &l->http->clients });
+	crowd_timer_init(&l->deadlines, l->http->conf.loop, &l->conns, on_late);
+	l->door = listener_open(&(struct listener_conf){ .loop = l->http->conf.loop, .fd = fd, .log_area = "http",
+	    .on_accept = on_accept, .has_room = has_room, .make_room = evict, .ctx = l });
+	return l->door == NULL ? TV_ENOMEM : TV_OK;
 }
 
 void
 conns_accept_stop(struct listener_http *l)
 {
-	ev_io_stop(l->http->conf.loop, &l->accept);
-	ev_timer_stop(l->http->conf.loop, &l->rest);
-	if (l->fd >= 0)
-		(void)close(l->fd);
-	l->fd = -1;
+	listener_free(l->door);
+	l->door = NULL;
+}
+
+void
+conns_free(struct listener_http *l)
+{
+	crowd_timer_stop(&l->deadlines);
+	crowd_done(&l->conns);
+	free(l);
 }
 
 /* -- life ------------------------------------------------------------------------ */
@@ -468,14 +384,11 @@ conns_accept_stop(struct listener_http *l)
 enum tv_err
 conns_init(struct http *h)
 {
-	double sweep = (double)h->conf.conf->http_idle_timeout.ns / 4e9;
-
 	h->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (h->epoll < 0)
 		return TV_ESYS;
 	ev_io_init(&h->watch, on_watch, h->epoll, EV_READ);
-	ev_timer_init(&h->sweep, on_sweep, 0., sweep > SWEEP_S_MAX ? SWEEP_S_MAX : sweep);
-	h->watch.data = h->sweep.data = h;
+	h->watch.data = h;
 	ev_io_start(h->conf.loop, &h->watch);
 	return TV_OK;
 }
@@ -485,8 +398,8 @@ conns_done(struct http *h)
 {
 	if (h->epoll < 0)
 		return;
-	while (h->conns != NULL)
-		conn_end(h, h->conns);
+	for (unsigned rank = 0; rank < CROWD_RANKS; rank++)
+		each_conn(h, rank, conn_end);
 	ev_io_stop(h->conf.loop, &h->watch);
 	(void)close(h->epoll);
 	h->epoll = -1;

@@ -19,7 +19,8 @@
 
 #include "common/base/addr.h"
 #include "common/base/log.h"
-#include "rpcd/http/client_limits.h"
+#include "common/net/crowd_timer.h"
+#include "common/net/listener.h"
 #include "rpcd/http/http.h"
 #include "rpcd/http/http_scan.h"
 #include "rpcd/http/response_head.h"
@@ -37,8 +38,9 @@ enum conn_state {
 	CONN_LINGER,		/* the last answer has left; what still comes is dropped until the client has read it */
 };
 
-/* Those that may be closed when a newcomer needs the place; the first ones first. */
-enum conn_idle { IDLE_LINGER, IDLE_REST, IDLE_BODY, IDLE_COUNT };
+/* Ranks of the crowd: those that may be closed when a newcomer needs the place; the first ones first. */
+enum conn_idle { IDLE_LINGER, IDLE_REST, IDLE_BODY };
+_Static_assert(IDLE_BODY < CROWD_STAYS, "ranks");
 
 /* A head that comes in pieces. */
 struct partial {
@@ -47,11 +49,9 @@ struct partial {
 };
 
 struct conn {
-	struct conn *next, *prev;
-	TAILQ_ENTRY(conn) idle;		/* CONN_LINGER, CONN_REST, CONN_BODY */
+	/* First.  Its source is the client, NULL: a unix socket; its deadline is for what the client has to do now. */
+	struct crowd_member place;
 	struct listener_http *listener;
-	struct client *client;		/* NULL: unix socket */
-	ev_tstamp deadline;		/* for what the client has to do now; 0: it is our turn */
 	struct partial *partial;	/* CONN_REST; owned */
 	struct exchange *x;		/* CONN_BODY, CONN_WAIT, CONN_READY; CONN_LENT: until it is asked for */
 	size_t sent;			/* CONN_SEND: bytes of the answer */
@@ -69,8 +69,6 @@ struct conn {
 	bool unread;			/* it will not be read to the end of its request */
 };
 
-TAILQ_HEAD(conn_list, conn);
-
 /* The user at the other end of a unix socket; -1: not known. */
 int64_t http_peer_uid(int fd);
 
@@ -83,18 +81,15 @@ struct listener_http {
 	struct MHD_Daemon *daemon;
 	ev_io io;
 	ev_timer timer;
-	int fd;				/* listens; -1: no more */
-	ev_io accept;
-	ev_timer rest;			/* until the next try, after the process ran out of descriptors */
-	struct log_limit refusals;
-	unsigned conns;
-	struct conn_list idle[IDLE_COUNT];	/* each since longest first */
+	struct listener *door;		/* NULL: no more */
+	struct crowd conns;
+	struct crowd_timer deadlines;
 	bool is_unix;
 	bool progress;			/* in this run something besides looking happened */
 };
 
 /* A number that grows by thousands and falls again. */
-struct crowd {
+struct tide {
 	unsigned now, most;		/* most: since memory was given back last */
 };
 
@@ -110,14 +105,12 @@ struct last_answer {
 struct http {
 	struct http_conf conf;
 	struct listener_http *listeners;
-	struct client_limits *clients;
+	struct map clients;		/* struct crowd_source: what each has open, `held` of which are bodies */
 	struct request *spare;
 	unsigned spare_count;
 	struct http_stats stats;
-	struct crowd open;		/* connections */
-	struct conn *conns;
+	struct tide open;		/* connections */
 	struct conn *lending;		/* while MHD_add_connection() runs */
-	ev_timer sweep;			/* while there are connections */
 	int epoll;			/* connections that are not lent */
 	ev_io watch;
 	struct conn *ready, **ready_end;	/* the queue of answers */
@@ -165,11 +158,17 @@ void http_lent_ready(struct exchange *x);
 enum tv_err conns_init(struct http *h);
 /* Closes all that are not lent. */
 void conns_done(struct http *h);
-/* Begins to accept on l->fd. */
-void conns_accept(struct listener_http *l);
+/* Begins to accept on fd, which it takes over.  TV_ENOMEM. */
+enum tv_err conns_accept(struct listener_http *l, int fd);
 void conns_accept_stop(struct listener_http *l);
+/* Frees the listener, which has no connections any more. */
+void conns_free(struct listener_http *l);
 /* The client's turn: to send a request, or to read an answer of so many bytes. */
 void conn_await(const struct http *h, struct conn *c, size_t answer_bytes);
+/* Our turn: it has no deadline. */
+void conn_await_us(struct conn *c);
+/* Those whose answer is on its way: closes them. */
+void conns_cut_answers(struct http *h, void (*cut)(struct http *h, struct conn *c));
 /* Changes the state, and with it whether and when the connection may be evicted. */
 void conn_set(struct conn *c, enum conn_state state);
 /* Forgets it; its descriptor is closed unless it is lent. */

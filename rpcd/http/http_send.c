@@ -314,16 +314,19 @@ on_turn(struct ev_loop *loop, ev_timer *w, int events)
 	ev_timer_start(loop, w);
 }
 
+static void
+drop_answer(struct http *h, struct conn *c)
+{
+	if (c->answer != NULL)
+		drop(h, c);
+}
+
 void
 http_send_flush(struct http *h)
 {
 	while (h->ready != NULL)
 		send_first(h);
-	for (struct conn *c = h->conns, *next; c != NULL; c = next) {
-		next = c->next;
-		if (c->answer != NULL)
-			drop(h, c);
-	}
+	conns_cut_answers(h, drop_answer);
 }
 
 /* -- life -------------------------------------------------------------------------- */

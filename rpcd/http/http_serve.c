@@ -111,7 +111,7 @@ most_greedy(struct http *h)
 	uint64_t most = 0;
 
 	TAILQ_FOREACH(x, &h->bodies, body) {
-		uint64_t bytes = x->conn->client == NULL ? 0 : *client_bytes(x->conn->client);
+		uint64_t bytes = x->conn->place.source == NULL ? 0 : x->conn->place.source->held;
 
 		if (x->conn->state != CONN_BODY || x->req.answered || x->req.body.len <= FREE_BODY_BYTES)
 			continue;
@@ -137,8 +137,8 @@ body_count(struct exchange *x)
 	else if (now == 0)
 		TAILQ_REMOVE(&h->bodies, x, body);
 	h->stats.bodies_bytes += now - x->held;
-	if (x->conn->client != NULL)
-		*client_bytes(x->conn->client) += now - x->held;
+	if (x->conn->place.source != NULL)
+		x->conn->place.source->held += now - x->held;
 	x->held = now;
 }
 
@@ -239,7 +239,7 @@ take_client(struct exchange *x, const struct conn *c)
 	x->req.head.on_socket = c->listener->is_unix;
 	x->req.head.uid = c->listener->is_unix ? http_peer_uid(c->fd) : -1;
 	x->req.head.client_ip = NULL;
-	if (c->client == NULL)
+	if (c->place.source == NULL)
 		return;
 	x->req.head.client_ip = addr_ip(&c->from, x->ip);
 }
@@ -325,7 +325,7 @@ await_answer(struct http *h, struct exchange *x)
 static void
 run(struct http *h, struct exchange *x)
 {
-	x->conn->deadline = 0;
+	conn_await_us(x->conn);
 	if (x->req.answered)
 		http_send_now(x);
 	else

@@ -22,7 +22,7 @@ HOMES = {
     ("recv", "send"): ("common/net/stream.c", "common/base/log_out.c", "common/proc/helper_main.c", "common/proc/helper_monitor.c",
                        "rpcd/check/probe_udp.c", "ctl/raftd_leave.c", "rpcd/http/http.c", "rpcd/http/http_conns.c", "rpcd/http/http_send.c",
                        "rpcd/http/http_serve.c"),
-    ("accept4",): ("common/net/listener.c", "rpcd/http/http_conns.c"),
+    ("accept4",): ("common/net/listener.c",),
 }
 APART = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)     # comments and texts
 
