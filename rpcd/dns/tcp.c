@@ -3,13 +3,13 @@
  * that wait, and in time: none may stay that says nothing, or takes nothing.  All together are bounded in number: who
  * got no further for the longest time makes room; and in bytes: room.h says who waits, and who loses, for answers.
  */
-#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/net/crowd_timer.h"
 #include "common/net/source.h"
 #include "common/net/stream.h"
 #include "rpcd/dns/room.h"
@@ -28,23 +28,20 @@
 #define IN_BYTES_MAX (16u << 20)	/* of all connections: questions that were not begun */
 #define FORWARDED_BYTES_MAX (8u << 20)	/* answers of recursors wait for no room; beyond so many somebody is closed */
 #define TURN_S .01			/* of the loop: others may do that beside us */
-#define EVICT_LOOKS 64			/* at the oldest ones: those that wait for us do not make room */
-#define SLOTS 16384			/* sources: a power of two */
 
 struct tcp_conn {
+	struct crowd_member place;	/* first; rank 0, by the last whole question, or answer that went */
 	struct server *server;
 	struct tcp_listener *listener;
-	uint64_t source;
 	struct stream bytes;		/* answers are queued in it */
 	union addr_sock from;
 	struct buf in;
 	struct room_user room;		/* of answers */
-	unsigned questions, under_way;
+	unsigned questions;		/* begun; place.streams of them are under way */
 	unsigned repeats;		/* of the questions in `in`, the first ones: they were asked before */
 	bool given_up;			/* it is closed by the loop */
 	bool waited;			/* for room, at some time */
 	size_t in_bytes;		/* counted among those of all */
-	TAILQ_ENTRY(tcp_conn) age;	/* by the last whole question, or answer that went */
 };
 
 struct tcp_listener {
@@ -53,61 +50,16 @@ struct tcp_listener {
 };
 
 struct tcp {
-	/* Fixed slots, in place of a map: to count a source takes no memory, so a flood of them cannot want any. */
-	struct source { uint64_t source; unsigned conns; } sources[SLOTS];
-	unsigned used;
 	struct server *server;
+	struct crowd conns;
+	struct crowd_timer deadlines;
 	struct tcp_listener *listeners;	/* tcp_count */
 	struct room room;
-	ev_timer losers;		/* when somebody loses its place to who waits */
+	ev_timer losers;		/* when a connection loses its place to one that waits */
 	ev_prepare turn_end;
 	double slow_s;			/* that turns of the loop took: not held against clients */
 	size_t in_bytes;
-	TAILQ_HEAD(, tcp_conn) age;	/* the oldest first */
 };
-
-/* -- sources -- */
-
-static struct source *
-source_find(struct tcp *t, uint64_t source)
-{
-	uint32_t i = (uint32_t)keyed_hash(&source, sizeof(source)) % SLOTS;
-
-	while (t->sources[i].conns > 0 && t->sources[i].source != source)
-		i = (i + 1) % SLOTS;
-	return &t->sources[i];
-}
-
-static bool
-source_take(struct server *s, uint64_t source)
-{
-	struct source *k = source_find(s->tcp, source);
-
-	if (k->conns >= s->conf.conns_source_max || (k->conns == 0 && s->tcp->used >= SLOTS / 2))
-		return false;
-	s->tcp->used += k->conns == 0;
-	k->source = source;
-	k->conns++;
-	return true;
-}
-
-/* Those that were put behind it for want of room move up. */
-static void
-source_release(struct server *s, uint64_t source)
-{
-	struct tcp *t = s->tcp;
-	struct source *k = source_find(t, source);
-
-	if (--k->conns > 0)
-		return;
-	t->used--;
-	for (uint32_t i = (uint32_t)(k - t->sources + 1) % SLOTS; t->sources[i].conns > 0; i = (i + 1) % SLOTS) {
-		struct source moved = t->sources[i];
-
-		t->sources[i].conns = 0;
-		*source_find(t, moved.source) = moved;
-	}
-}
 
 /* -- connections -- */
 
@@ -189,13 +141,12 @@ conn_close(struct tcp_conn *c)
 {
 	struct server *s = c->server;
 
-	TAILQ_REMOVE(&s->tcp->age, c, age);
 	give_back(c);
-	if (c->under_way > 0)
+	if (c->place.streams > 0)
 		asks_drop_conn(s, c);
+	crowd_leave(&s->tcp->conns, &c->place);
 	stream_close(&c->bytes);
 	listener_release(c->listener->listener);
-	source_release(s, c->source);
 	s->stats.conns--;
 	free(c);
 	share_room(s->tcp);
@@ -205,7 +156,13 @@ conn_close(struct tcp_conn *c)
 static bool
 waits_for_us(const struct tcp_conn *c)
 {
-	return c->under_way > 0 || c->room.waits || c->server->tcp->room.admitted == &c->room;
+	return c->place.streams > 0 || c->room.waits || c->server->tcp->room.admitted == &c->room;
+}
+
+static bool
+stays(const struct crowd_member *m)
+{
+	return waits_for_us((const struct tcp_conn *)(const void *)m);
 }
 
 /*
@@ -220,9 +177,13 @@ count_bytes(struct tcp_conn *c)
 	room_hold(&t->room, &c->room, c->bytes.queue.cap, room_now(t));
 	t->in_bytes += c->in.cap - c->in_bytes;
 	c->in_bytes = c->in.cap;
-	for (struct tcp_conn *k = TAILQ_FIRST(&t->age); k != NULL && t->in_bytes > IN_BYTES_MAX; k = TAILQ_NEXT(k, age))
+	for (struct crowd_member *m = TAILQ_FIRST(&t->conns.ranks[0]); m != NULL && t->in_bytes > IN_BYTES_MAX;
+	    m = TAILQ_NEXT(m, place)) {
+		struct tcp_conn *k = (struct tcp_conn *)(void *)m;
+
 		if (k != c && k->in_bytes > 0 && !waits_for_us(k))
 			close_soon(k);
+	}
 	for (struct room_user *u = t->room.oldest, *next; u != NULL &&
 	    t->room.bytes > ROOM_BYTES_MAX + FORWARDED_BYTES_MAX; u = next) {
 		next = u->newer;
@@ -235,23 +196,23 @@ count_bytes(struct tcp_conn *c)
 static bool
 evict(struct server *s)
 {
-	struct tcp_conn *c = TAILQ_FIRST(&s->tcp->age);
+	struct crowd_member *m = crowd_spare(&s->tcp->conns);
 
-	for (unsigned i = 0; c != NULL && waits_for_us(c) && i < EVICT_LOOKS; i++)
-		c = TAILQ_NEXT(c, age);
-	if (c == NULL || waits_for_us(c))
+	if (m == NULL)
 		return false;
 	s->stats.conns_evicted++;
-	conn_close(c);
+	conn_close((struct tcp_conn *)(void *)m);
 	return true;
 }
 
+/* It got further, and has so many seconds for its next step; negative: its stream has a time for it. */
 static void
 wait_for(struct tcp_conn *c, double seconds)
 {
-	TAILQ_REMOVE(&c->server->tcp->age, c, age);
-	TAILQ_INSERT_TAIL(&c->server->tcp->age, c, age);
-	stream_deadline(&c->bytes, seconds);
+	struct tcp *t = c->server->tcp;
+
+	crowd_rank(&t->conns, &c->place, 0);
+	crowd_timer_give(&t->deadlines, &c->place, seconds);
 }
 
 static size_t
@@ -275,7 +236,7 @@ is_too_long(const struct tcp_conn *c)
 static bool
 may_serve(const struct tcp_conn *c)
 {
-	return c->questions < QUESTIONS_MAX && c->under_way < UNDER_WAY_MAX &&
+	return c->questions < QUESTIONS_MAX && c->place.streams < UNDER_WAY_MAX &&
 	    stream_queued(&c->bytes) < OUT_BYTES_PAUSE;
 }
 
@@ -319,14 +280,14 @@ serve(struct tcp_conn *c)
 		if (c->in.len - at - 2 < len || !may_answer(c))
 			break;
 		c->questions++;
-		c->under_way++;
+		(void)crowd_stream_begin(&s->tcp->conns, &c->place);
 		if (c->repeats > 0)
 			c->repeats--;
 		else
 			s->stats.tcp++;
 		if (!ask_begin(s, span_of(c->in.data + at + 2, len), &client))
-			c->under_way--;
-		room_asks(&s->tcp->room, &c->room, c->under_way);
+			crowd_stream_end(&s->tcp->conns, &c->place);
+		room_asks(&s->tcp->room, &c->room, c->place.streams);
 		room_done(&s->tcp->room, &c->room);
 		at += len + 2;
 		wait_for(c, IDLE_S);
@@ -365,7 +326,7 @@ is_lost(const struct tcp_conn *c)
 static bool
 is_over(const struct tcp_conn *c)
 {
-	return ((has_ended(c) && !has_question(c)) || c->questions >= QUESTIONS_MAX) && c->under_way == 0 &&
+	return ((has_ended(c) && !has_question(c)) || c->questions >= QUESTIONS_MAX) && c->place.streams == 0 &&
 	    stream_queued(&c->bytes) == 0;
 }
 
@@ -374,7 +335,7 @@ static bool
 linger(struct tcp_conn *c)
 {
 	give_back(c);
-	wait_for(c, LINGER_S);
+	wait_for(c, -1);
 	if (!stream_linger(&c->bytes, LINGER_S, LINGER_BYTES_MAX))
 		return false;
 	share_room(c->server->tcp);
@@ -412,8 +373,10 @@ on_io(struct tcp_conn *c, int events)
 }
 
 static void
-on_late(struct tcp_conn *c)
+on_late(struct crowd_member *m)
 {
+	struct tcp_conn *c = (struct tcp_conn *)(void *)m;
+
 	if (waits_for_us(c)) {
 		wait_for(c, IDLE_S);
 		return;
@@ -429,8 +392,6 @@ on_ready(struct stream *b, int events)
 
 	if ((events & STREAM_GONE) != 0)
 		conn_close(c);
-	else if (events == STREAM_LATE)
-		on_late(c);
 	else
 		on_io(c, events);
 }
@@ -438,8 +399,8 @@ on_ready(struct stream *b, int events)
 static void
 answered(struct tcp_conn *c)
 {
-	c->under_way--;
-	room_asks(&c->server->tcp->room, &c->room, c->under_way);
+	crowd_stream_end(&c->server->tcp->conns, &c->place);
+	room_asks(&c->server->tcp->room, &c->room, c->place.streams);
 	stream_wake(&c->bytes);	/* from the loop: nothing here may close it while others hold it */
 }
 
@@ -494,29 +455,30 @@ on_accept(void *ctx, int fd)
 {
 	struct tcp_listener *l = ctx;
 	struct server *s = l->server;
-	union addr_sock from = { .any.sa_family = AF_UNSPEC };
-	socklen_t len = sizeof(from);
-	uint64_t source = getpeername(fd, &from.any, &len) == 0 ? source_of(&from.any) : 0;
-	bool taken = source != 0 && source_take(s, source), fits = taken &&
-	    (s->stats.conns < s->conf.conns_max || evict(s));
-	struct tcp_conn *c = fits ? calloc(1, sizeof(*c)) : NULL;
+	const struct sockaddr *from = listener_peer(l->listener);
+	uint64_t source = source_of(from);
+	struct crowd *all = &s->tcp->conns;
+	struct tcp_conn *c = NULL;
 
-	if (c == NULL) {
-		if (taken)
-			source_release(s, source);
+	all->conf.source_max = (unsigned)s->conf.conns_source_max;
+	if (crowd_admits(all, source) && (!crowd_is_full(all) || evict(s)))
+		c = calloc(1, sizeof(*c));
+	if (c == NULL || !crowd_come(all, &c->place, source)) {
+		free(c);
 		s->stats.conns_refused++;
 		close(fd);
 		listener_release(l->listener);
 		return;
 	}
-	*c = (struct tcp_conn){ .server = s, .listener = l, .source = source, .from = from,
-	    .in = BUF_INIT((UNDER_WAY_MAX + 1) * (2 + QUESTION_BYTES_MAX) + READ_BYTES) };
+	c->server = s;
+	c->listener = l;
+	memcpy(&c->from, from, sizeof(c->from));
+	buf_init(&c->in, (UNDER_WAY_MAX + 1) * (2 + QUESTION_BYTES_MAX) + READ_BYTES);
 	s->stats.conns++;
-	TAILQ_INSERT_TAIL(&s->tcp->age, c, age);
 	stream_open(&c->bytes, s->loop, fd, on_ready, OUT_BYTES_PAUSE + UNDER_WAY_MAX * (DNS_MESSAGE_BYTES_MAX + 2u));
 	stream_set_priority(&c->bytes, EV_MINPRI);
 	stream_watch(&c->bytes, STREAM_READ);
-	stream_deadline(&c->bytes, FIRST_S);
+	wait_for(c, FIRST_S);
 }
 
 bool
@@ -528,7 +490,9 @@ tcp_open(struct server *s)
 	if (s->tcp == NULL || listeners == NULL)
 		return false;
 	s->tcp->server = s;
-	TAILQ_INIT(&s->tcp->age);
+	crowd_init(&s->tcp->conns, &(struct crowd_conf){ .max = (unsigned)s->conf.conns_max,
+	    .source_max = (unsigned)s->conf.conns_source_max, .hash = keyed_hash, .stays = stays });
+	crowd_timer_init(&s->tcp->deadlines, s->loop, &s->tcp->conns, on_late);
 	s->tcp->listeners = listeners;
 	ev_timer_init(&s->tcp->losers, on_losers, 0., 0.);
 	ev_prepare_init(&s->tcp->turn_end, on_turn_end);
@@ -536,9 +500,7 @@ tcp_open(struct server *s)
 	ev_prepare_start(s->loop, &s->tcp->turn_end);
 	for (unsigned i = 0; i < s->tcp_count; i++) {
 		listeners[i].server = s;
-		/* One more, for which another one makes room. */
-		listeners[i].listener = listener_new(s->loop, s->tcp_fds[i], (unsigned)s->conf.conns_max + 1, on_accept,
-		    &listeners[i]);
+		listeners[i].listener = listener_new(s->loop, s->tcp_fds[i], UINT_MAX, on_accept, &listeners[i]);
 		if (listeners[i].listener == NULL)
 			return false;
 	}
