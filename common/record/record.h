@@ -7,7 +7,7 @@
  *
  * declares struct kv_read { struct span Key, Separator; } and kv_read_schema.  One .c file per header of records
  * defines RECORD_SCHEMAS before it includes the header; there the schemas are defined as well.  Stored records and
- * messages depend on the order: rows may be appended, never inserted, moved or removed.  At most 32 rows.
+ * messages depend on the order: rows may be appended, never inserted, moved or removed.  At most 64 rows.
  *
  *	(kind, name)			STR BIN JSON U64 I64 BOOL F64 DURATION STRS F64S MAP: see ST_* in schema.h
  *	(OBJ, name, record)		an embedded struct
@@ -35,8 +35,16 @@
 	struct name_ { RECORD_EACH(RECORD_MEMBER, name_, __VA_ARGS__) }; \
 	static RECORD_TABLE(name_, name_, __VA_ARGS__)
 
-#define RECORD_TABLE(name_, struct_, ...) \
-	const struct schema name_##_schema = { #name_, \
+/* Errors call it by a title.  The .c file of the header sets RECORD_SCHEMA_TITLED to RECORD_TABLE_TITLED before. */
+#define RECORD_TITLED(title_, name_, ...) \
+	struct name_ { RECORD_EACH(RECORD_MEMBER, name_, __VA_ARGS__) }; \
+	extern const struct schema name_##_schema; \
+	RECORD_SCHEMA_TITLED(title_, name_, name_, __VA_ARGS__)
+#define RECORD_SCHEMA_TITLED(...)
+
+#define RECORD_TABLE(name_, ...) RECORD_TABLE_TITLED(#name_, name_, __VA_ARGS__)
+#define RECORD_TABLE_TITLED(title_, name_, struct_, ...) \
+	const struct schema name_##_schema = { title_, \
 	    (const struct schema_field[]){ RECORD_EACH(RECORD_FIELD, struct_, __VA_ARGS__) }, \
 	    RECORD_EACH(RECORD_COUNT, struct_, __VA_ARGS__) 0, sizeof(struct struct_) };
 #ifdef RECORD_SCHEMAS

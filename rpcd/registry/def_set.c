@@ -266,20 +266,6 @@ def_set_add(struct def_set *s, const char *path, struct span text, enum def_form
 
 /* -- each id once -- */
 
-static struct span
-id_of(const struct registry_definition *d)
-{
-	return d->rec.kind == ENTRY_SERVICE ? d->rec.service.ID : d->rec.check.CheckID;
-}
-
-static int
-compare_spans(struct span a, struct span b)
-{
-	int c = memcmp(a.p, b.p, a.len < b.len ? a.len : b.len);
-
-	return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
-}
-
 /* By kind and id, the latest first. */
 static int
 by_id(const void *a, const void *b)
@@ -288,14 +274,14 @@ by_id(const void *a, const void *b)
 	int c = (int)x->rec.kind - (int)y->rec.kind;
 
 	if (c == 0)
-		c = compare_spans(id_of(x), id_of(y));
+		c = span_cmp(local_record_id(&x->rec), local_record_id(&y->rec));
 	return c != 0 ? c : (x->order < y->order) - (x->order > y->order);
 }
 
 static void
 warn(const struct registry_definition *wins, const struct registry_definition *other)
 {
-	struct span id = id_of(wins);
+	struct span id = local_record_id(&wins->rec);
 
 	log_warn("agent", "%.*s: %s %.*s is defined again at %.*s, which counts", (int)other->place.len,
 	    (const char *)other->place.p, wins->rec.kind == ENTRY_SERVICE ? "service" : "check", (int)id.len,
@@ -312,7 +298,7 @@ def_set_finish(struct def_set *s)
 	qsort(s->v, s->n, sizeof(*s->v), by_id);
 	for (uint32_t i = 0; i < s->n; i++) {
 		if (n > 0 && s->v[n - 1].rec.kind == s->v[i].rec.kind &&
-		    span_eq(id_of(&s->v[n - 1]), id_of(&s->v[i]))) {
+		    span_eq(local_record_id(&s->v[n - 1].rec), local_record_id(&s->v[i].rec))) {
 			if (s->doubles++ < WARNINGS_MAX)
 				warn(&s->v[n - 1], &s->v[i]);
 			continue;

@@ -1,4 +1,5 @@
 /* Definitions of services and checks: what is read, what is refused, and with which words. */
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "common/base/addr.h"
@@ -6,6 +7,9 @@
 #include "common/record/schema_json.h"
 #include "common/text/hostport.h"
 #include "common/text/meta.h"
+#include "rpcd/registry/registry.h"
+#undef RECORD_SCHEMA_TITLED
+#define RECORD_SCHEMA_TITLED RECORD_TABLE_TITLED
 #include "rpcd/registry/definition.h"
 
 #define REAP_MIN 60000000000		/* ns: a service stays at least so long, as Consul has it */
@@ -18,113 +22,38 @@
 #define PORT_MAX 65535
 #define NAME_BYTES_MAX 1024		/* that the catalog takes */
 
-/* -- schemas -- */
-
-#define IGNORED(name_) { .name = (name_), .type = ST_CONST }
-#define F(t_, f_, ...) { .name = #f_, .type = (t_), .offset = offsetof(struct check_def, f_), __VA_ARGS__ }
-static const struct schema_field check_fields[] = {
-	F(ST_STR, ID),
-	F(ST_STR, CheckID),
-	F(ST_STR, Name),
-	F(ST_STR, Notes, .flags = SF_FREE),
-	F(ST_STR, Status),
-	F(ST_STR, ServiceID),
-	F(ST_STR, Token),
-	F(ST_DURATION, TTL),
-	F(ST_DURATION, Interval),
-	F(ST_DURATION, DeregisterCriticalServiceAfter),
-	F(ST_STR, HTTP),
-	F(ST_STR, TCP),
-	F(ST_STR, UDP),
-	F(ST_STR, GRPC),
-	F(ST_STR, H2PING),
-	F(ST_STR, AliasNode),
-	F(ST_STR, AliasService),
-	F(ST_STR, DockerContainerID),
-	F(ST_STRS, Args, .flags = SF_FREE),
-	F(ST_STRS, ScriptArgs, .flags = SF_FREE),
-	F(ST_STR, Method),
-	F(ST_STR, Body, .flags = SF_FREE),
-	F(ST_STR, TLSServerName),
-	F(ST_JSON, Header),
-	F(ST_BOOL, TLSSkipVerify),
-	F(ST_BOOL, GRPCUseTLS),
-	F(ST_BOOL, TCPUseTLS),
-	F(ST_BOOL, DisableRedirects),
-	F(ST_JSON, H2PingUseTLS),
-	F(ST_STR, Shell),
-	F(ST_DURATION, Timeout),
-	F(ST_I64, OutputMaxSize),
-	F(ST_I64, SuccessBeforePassing),
-	F(ST_I64, FailuresBeforeWarning),
-	F(ST_I64, FailuresBeforeCritical),
-	/* of no effect here */
-	IGNORED("ProxyHTTP"), IGNORED("ProxyGRPC"),
-	F(ST_STR, Namespace),
-};
-#undef F
-const struct schema check_def_schema = { "CheckDefinition", check_fields,
-	sizeof(check_fields) / sizeof(check_fields[0]), sizeof(struct check_def) };
-
-#define AT(f_) .name = #f_, .offset = offsetof(struct service_def, f_)
-#define HAS(flag_) .has = offsetof(struct service_def, flag_) + 1
-#define S(t_, f_, ...) { .name = #f_, .type = (t_), .offset = offsetof(struct sidecar_def, f_), __VA_ARGS__ }
-static const struct schema_field sidecar_fields[] = {
-	S(ST_STR, Kind),
-	S(ST_STR, ID),
-	S(ST_STR, Name),
-	S(ST_STR, Address),
-	S(ST_STR, SocketPath),
-	S(ST_STR, Token),
-	S(ST_STRS, Tags),
-	S(ST_MAP, Meta),
-	S(ST_OBJMAP, TaggedAddresses, .sub = &service_address_schema),
-	S(ST_I64, Port),
-	S(ST_BOOL, EnableTagOverride),
-	S(ST_OBJ, Weights, .sub = &weights_schema, .has = offsetof(struct sidecar_def, has_weights) + 1),
-	S(ST_OBJ, Proxy, .sub = &service_proxy_schema),
-	S(ST_OBJ, Check, .sub = &check_def_schema, .has = offsetof(struct sidecar_def, has_check) + 1),
-	S(ST_OBJS, Checks, .sub = &check_def_schema),
-	S(ST_JSON, Connect),
-	S(ST_STR, Namespace),
-};
-#undef S
-static const struct schema sidecar_schema = { "ServiceDefinition", sidecar_fields,
-	sizeof(sidecar_fields) / sizeof(sidecar_fields[0]), sizeof(struct sidecar_def) };
-static const struct schema_field connect_fields[] = {
-	{ .name = "Native", .type = ST_BOOL, .offset = offsetof(struct connect_def, Native) },
-	{ .name = "SidecarService", .type = ST_OBJ, .offset = offsetof(struct connect_def, SidecarService),
-	    .sub = &sidecar_schema, .has = offsetof(struct connect_def, has_sidecar) + 1 },
-};
-static const struct schema connect_schema = { "ServiceConnect", connect_fields, 2, sizeof(struct connect_def) };
-static const struct schema_field service_fields[] = {
-	{ AT(Kind), .type = ST_STR },
-	{ AT(Proxy), .type = ST_OBJ, .sub = &service_proxy_schema },
-	{ AT(Connect), .type = ST_OBJ, .sub = &connect_schema },
-	{ AT(ID), .type = ST_STR },
-	{ AT(Name), .type = ST_STR },
-	{ AT(Address), .type = ST_STR },
-	{ AT(SocketPath), .type = ST_STR },
-	{ AT(Token), .type = ST_STR },
-	{ AT(Tags), .type = ST_STRS },
-	{ AT(Meta), .type = ST_MAP },
-	{ AT(TaggedAddresses), .type = ST_OBJMAP, .sub = &service_address_schema },
-	{ AT(Port), .type = ST_I64 },
-	{ AT(EnableTagOverride), .type = ST_BOOL },
-	{ AT(Weights), .type = ST_OBJ, .sub = &weights_schema, HAS(has_weights) },
-	{ AT(Check), .type = ST_OBJ, .sub = &check_def_schema, HAS(has_check) },
-	{ AT(Checks), .type = ST_OBJS, .sub = &check_def_schema },
-	{ AT(Namespace), .type = ST_STR },
-};
-const struct schema service_def_schema = { "ServiceDefinition", service_fields,
-	sizeof(service_fields) / sizeof(service_fields[0]), sizeof(struct service_def) };
-
 /* -- checks -- */
 
-static unsigned
-refuse(char why[DEFINITION_TEXT_MAX], unsigned status, const char *text)
+/* What rpcd-check does with the text of a field: a kind of check is a row here and in check_def. */
+#define PROBE(kind_, field_, ...) \
+	{ .kind = #kind_, .name = #field_, .offset = offsetof(struct check_def, field_), __VA_ARGS__ }
+static const struct probe {
+	const char *kind, *name;
+	size_t offset;
+	bool dials;			/* the text is an address with a port */
+	bool path;			/* up to a slash */
+	bool runs_args;			/* Args are its own, and no script */
+} PROBES[] = {
+	PROBE(http, HTTP), PROBE(tcp, TCP, .dials = true), PROBE(udp, UDP, .dials = true),
+	PROBE(grpc, GRPC, .dials = true, .path = true), PROBE(h2ping, H2PING, .dials = true),
+	PROBE(docker, DockerContainerID, .runs_args = true),
+};
+#define PROBE_COUNT (sizeof(PROBES) / sizeof(PROBES[0]))
+
+static struct span
+probe_target(const struct check_def *d, const struct probe *p)
 {
-	snprintf(why, DEFINITION_TEXT_MAX, "%s", text);
+	return *(const struct span *)(const void *)((const char *)d + p->offset);
+}
+
+__attribute__((format(printf, 3, 4))) static unsigned
+refuse(char why[DEFINITION_TEXT_MAX], unsigned status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, DEFINITION_TEXT_MAX, fmt, ap);
+	va_end(ap);
 	return status;
 }
 
@@ -137,13 +66,10 @@ is_script(const struct check_def *d)
 static bool
 is_probe(const struct check_def *d)
 {
-	return d->HTTP.len + d->TCP.len + d->UDP.len + d->GRPC.len + d->H2PING.len + d->DockerContainerID.len > 0;
-}
-
-static bool
-is_status(struct span s)
-{
-	return span_eqs(s, "passing") || span_eqs(s, "warning") || span_eqs(s, "critical");
+	for (size_t i = 0; i < PROBE_COUNT; i++)
+		if (probe_target(d, &PROBES[i]).len > 0)
+			return true;
+	return false;
 }
 
 static bool
@@ -173,20 +99,17 @@ until_slash(struct span s)
 static unsigned
 addresses_refused(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
 {
-	const struct { const char *name; struct span target; } v[] = {
-		{ "TCP", d->TCP }, { "UDP", d->UDP }, { "GRPC", until_slash(d->GRPC) }, { "H2PING", d->H2PING },
-	};
 	struct hostport to;
 
-	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
-		bool given = v[i].target.len > 0 || (i == 2 && d->GRPC.len > 0);
-		const char *text = given ? hostport_parse(v[i].target, &to) : NULL;
+	for (size_t i = 0; i < PROBE_COUNT; i++) {
+		struct span target = probe_target(d, &PROBES[i]);
+		bool given = target.len > 0 && PROBES[i].dials;
 
-		if (text == NULL)
-			continue;
-		snprintf(why, DEFINITION_TEXT_MAX, "Invalid check: %s: address %.*s: %s", v[i].name,
-		    (int)(v[i].target.len > 256 ? 256 : v[i].target.len), (const char *)v[i].target.p, text);
-		return 400;
+		target = PROBES[i].path ? until_slash(target) : target;
+		const char *text = given ? hostport_parse(target, &to) : NULL;
+		if (text != NULL)
+			return refuse(why, 400, "Invalid check: %s: address %.*s: %s", PROBES[i].name,
+			    (int)(target.len > 256 ? 256 : target.len), (const char *)target.p, text);
 	}
 	return 0;
 }
@@ -196,7 +119,10 @@ static unsigned
 check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
 {
 	bool runs = is_script(d) || is_probe(d);
+	unsigned several = is_script(d);
 
+	for (size_t i = 0; i < PROBE_COUNT; i++)
+		several += !PROBES[i].runs_args && probe_target(d, &PROBES[i]).len > 0;
 	if (!is_default_namespace(d->Namespace))
 		return refuse(why, 400, NO_NAMESPACES);
 	if (d->Interval > 0 && d->TTL > 0)
@@ -213,8 +139,7 @@ check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
 		return refuse(why, 400, "Invalid check: TTL must be > 0 for TTL checks");
 	if (d->DockerContainerID.len > 0 && !is_script(d))
 		return refuse(why, 400, "Invalid check: DockerContainerID needs Args, what is run in the container");
-	if ((d->HTTP.len > 0) + (d->TCP.len > 0) + (d->UDP.len > 0) + (d->GRPC.len > 0) + (d->H2PING.len > 0) +
-	    is_script(d) > 1)
+	if (several > 1)
 		return refuse(why, 400, "Invalid check: more than one of HTTP, TCP, UDP, GRPC, H2PING and Args");
 	return addresses_refused(d, why);
 }
@@ -292,14 +217,10 @@ positive(int64_t n)
 static struct check_run
 run_of(const struct check_def *d)
 {
-	const struct { const char *kind; struct span target; } v[] = {
-		{ "http", d->HTTP }, { "tcp", d->TCP }, { "udp", d->UDP }, { "grpc", d->GRPC }, { "h2ping", d->H2PING },
-		{ "docker", d->DockerContainerID },
-	};
-
-	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
-		if (v[i].target.len > 0)
-			return (struct check_run){ .Kind = span_str(v[i].kind), .Target = v[i].target };
+	for (size_t i = 0; i < PROBE_COUNT; i++)
+		if (probe_target(d, &PROBES[i]).len > 0)
+			return (struct check_run){ .Kind = span_str(PROBES[i].kind),
+			    .Target = probe_target(d, &PROBES[i]) };
 	if (is_alias(d))
 		return (struct check_run){ .Kind = span_str("alias"), .Target = d->AliasService };
 	return (struct check_run){ .Kind = span_str(is_script(d) ? "script" : "") };
@@ -371,10 +292,9 @@ id_refused(struct span id, char why[DEFINITION_TEXT_MAX])
 		return refuse(why, 400, "Check ID is longer than 1024 bytes");
 	if (!check_id_reserved(id))
 		return 0;
-	snprintf(why, DEFINITION_TEXT_MAX, "Check ID \"%.*s\" is reserved: serfHealth is the cluster's, "
+	return refuse(why, 400, "Check ID \"%.*s\" is reserved: serfHealth is the cluster's, "
 	    NODE_MAINTENANCE " and " SERVICE_MAINTENANCE "* come with the endpoints for maintenance",
 	    (int)(id.len < 256 ? id.len : 256), (const char *)id.p);
-	return 400;
 }
 
 unsigned
@@ -387,7 +307,7 @@ definition_check(const struct check_def *d, struct arena *a, struct local_record
 		out->check.CheckID = d->Name;
 	if (d->Name.len == 0)
 		return refuse(why, 400, "Missing check name");
-	if (d->Status.len > 0 && !is_status(d->Status))
+	if (d->Status.len > 0 && !entry_is_status(d->Status))
 		return refuse(why, 400, "Bad check status");
 	unsigned refused = id_refused(out->check.CheckID, why);
 	if (refused != 0)
@@ -420,26 +340,22 @@ weights_refusal(const struct weights *w)
 	return NULL;
 }
 
-static bool
-meta_fits(const struct span_map *m, char why[DEFINITION_TEXT_MAX])
+static unsigned
+meta_refused(const struct span_map *m, char why[DEFINITION_TEXT_MAX])
 {
-	if (m->n > META_PAIRS_MAX) {
-		(void)refuse(why, 400, "Invalid Service Meta: Node metadata cannot contain more than 64 "
+	if (m->n > META_PAIRS_MAX)
+		return refuse(why, 400, "Invalid Service Meta: Node metadata cannot contain more than 64 "
 		    "key/value pairs");
-		return false;
-	}
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct span key = m->kv[i][0], value = m->kv[i][1];
 		const char *text = meta_pair_refusal(key, value);
 
-		if (text != NULL) {
-			snprintf(why, DEFINITION_TEXT_MAX, "Invalid Service Meta: Couldn't load metadata pair ('%.*s', "
-			    "'%.*s'): %s", (int)(key.len > 256 ? 256 : key.len), (const char *)key.p,
+		if (text != NULL)
+			return refuse(why, 400, "Invalid Service Meta: Couldn't load metadata pair ('%.*s', '%.*s'): "
+			    "%s", (int)(key.len > 256 ? 256 : key.len), (const char *)key.p,
 			    (int)(value.len > 256 ? 256 : value.len), (const char *)value.p, text);
-			return false;
-		}
 	}
-	return true;
+	return 0;
 }
 
 static unsigned
@@ -453,11 +369,9 @@ service_refused(const struct service_def *d, char why[DEFINITION_TEXT_MAX])
 		return refuse(why, 400, NO_NAMESPACES);
 	if (is_any_address(d->Address))
 		return refuse(why, 400, "Invalid service address");
-	if (d->has_weights && (text = weights_refusal(&d->Weights)) != NULL) {
-		snprintf(why, DEFINITION_TEXT_MAX, "Invalid Weights: %s", text);
-		return 400;
-	}
-	if (!meta_fits(&d->Meta, why))
+	if (d->has_weights && (text = weights_refusal(&d->Weights)) != NULL)
+		return refuse(why, 400, "Invalid Weights: %s", text);
+	if (meta_refused(&d->Meta, why) != 0)
 		return 400;
 	if (d->Port < 0 || d->Port > PORT_MAX)
 		return refuse(why, 400, "Invalid service port: it must be between 0 and 65535");
@@ -530,7 +444,7 @@ service_check(const struct service_def *d, const struct check_def *c, unsigned i
 
 	if (status != 0)
 		return status;
-	if (c->Status.len > 0 && !is_status(c->Status))
+	if (c->Status.len > 0 && !entry_is_status(c->Status))
 		return refuse(why, 400, "Status for checks must 'passing', 'warning', 'critical'");
 	if ((status = fill_check(c, a, rec, why)) != 0)
 		return status;
@@ -543,7 +457,7 @@ service_check(const struct service_def *d, const struct check_def *c, unsigned i
 	if (rec->check.Name.len == 0)
 		rec->check.Name = arena_printf(a, "Service '%.*s' check", (int)d->Name.len, (const char *)d->Name.p);
 	if (rec->check.CheckID.p == NULL || rec->check.Name.p == NULL)
-		return refuse(why, 500, tv_strerror(TV_ENOMEM));
+		return refuse(why, 500, "%s", tv_strerror(TV_ENOMEM));
 	return id_refused(rec->check.CheckID, why);
 }
 
@@ -573,13 +487,13 @@ take_proxy(const struct service_def *d, struct arena *a, struct service *out, ch
 	if (p->DestinationServiceName.len > NAME_BYTES_MAX)
 		return refuse(why, 400, "Proxy.DestinationServiceName is longer than 1024 bytes");
 	if (!proxy_check(out, &text))
-		status = refuse(why, 400, buf_cstr(&text));
+		status = refuse(why, 400, "%s", buf_cstr(&text));
 	buf_done(&text);
 	p->Expose.Paths.set = p->Expose.Paths.n > 0;
 	p->Upstreams.set = p->Upstreams.n > 0;
 	struct upstream *v = arena_array(a, p->Upstreams.n, sizeof(*v));
 	if (v == NULL)
-		return refuse(why, 500, tv_strerror(TV_ENOMEM));
+		return refuse(why, 500, "%s", tv_strerror(TV_ENOMEM));
 	for (uint32_t i = 0; i < p->Upstreams.n; i++) {
 		v[i] = ((const struct upstream *)d->Proxy.Upstreams.v)[i];
 		if (v[i].DestinationType.len == 0)
@@ -613,7 +527,7 @@ definition_service(const struct service_def *d, struct arena *a, struct service_
 		return status;
 	out->checks = arena_array(a, n, sizeof(*out->checks));
 	if (out->checks == NULL || !tag_addresses(d, a, &out->service.service.TaggedAddresses))
-		return refuse(why, 500, tv_strerror(TV_ENOMEM));
+		return refuse(why, 500, "%s", tv_strerror(TV_ENOMEM));
 	if (single)
 		status = service_check(d, &d->Check, at++, n, a, out, why);
 	for (uint32_t i = 0; i < d->Checks.n && status == 0; i++)

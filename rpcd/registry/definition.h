@@ -7,54 +7,35 @@
 
 #include "rpcd/registry/registry.h"
 
-struct check_def {
-	struct span ID, CheckID, Name, Notes, Status, ServiceID, Token, Namespace;
-	int64_t TTL, Interval, DeregisterCriticalServiceAfter;
-	struct span HTTP, TCP, UDP, GRPC, H2PING, AliasNode, AliasService, DockerContainerID;
-	struct span_list Args, ScriptArgs;
-	struct span Method, Body, TLSServerName;
-	struct span Header;			/* JSON, {"Name": ["value"]} */
-	bool TLSSkipVerify, GRPCUseTLS, TCPUseTLS, DisableRedirects;
-	struct span H2PingUseTLS;		/* JSON; true where it is not given */
-	struct span Shell;			/* in a container */
-	int64_t Timeout, OutputMaxSize, SuccessBeforePassing, FailuresBeforeWarning, FailuresBeforeCritical;
-};
-extern const struct schema check_def_schema;
+RECORD_TITLED("CheckDefinition", check_def,
+	(STR, ID), (STR, CheckID), (STR, Name), (STR, Notes, SF_FREE), (STR, Status), (STR, ServiceID), (STR, Token),
+	(DURATION, TTL), (DURATION, Interval), (DURATION, DeregisterCriticalServiceAfter),
+	/* What is run: PROBES in definition.c says which of these are, and how. */
+	(STR, HTTP), (STR, TCP), (STR, UDP), (STR, GRPC), (STR, H2PING), (STR, AliasNode), (STR, AliasService),
+	(STR, DockerContainerID), (STRS, Args, SF_FREE), (STRS, ScriptArgs, SF_FREE),
+	(STR, Method), (STR, Body, SF_FREE), (STR, TLSServerName),
+	(JSON, Header),				/* {"Name": ["value"]} */
+	(BOOL, TLSSkipVerify), (BOOL, GRPCUseTLS), (BOOL, TCPUseTLS), (BOOL, DisableRedirects),
+	(JSON, H2PingUseTLS),			/* true where it is not given */
+	(STR, Shell),				/* in a container */
+	(DURATION, Timeout), (I64, OutputMaxSize),
+	(I64, SuccessBeforePassing), (I64, FailuresBeforeWarning), (I64, FailuresBeforeCritical),
+	(CONST, ProxyHTTP, NULL), (CONST, ProxyGRPC, NULL),	/* of no effect here */
+	(STR, Namespace))
 
-struct connect_def {
-	bool Native;
-	bool has_sidecar;
-	struct sidecar_def {			/* as service_def */
-		struct span Kind, ID, Name, Address, SocketPath, Token, Namespace;
-		struct span_list Tags;
-		struct span_map Meta;
-		struct obj_list TaggedAddresses;
-		int64_t Port;
-		bool EnableTagOverride;
-		bool has_weights, has_check;
-		struct service_proxy Proxy;
-		struct weights Weights;
-		struct check_def Check;
-		struct obj_list Checks;
-		struct span Connect;		/* JSON: to be refused by name */
-	} SidecarService;
-};
-
-struct service_def {
-	struct span Kind, ID, Name, Address, SocketPath, Token, Namespace;
-	struct span_list Tags;
-	struct span_map Meta;
-	struct obj_list TaggedAddresses;	/* struct service_address */
-	int64_t Port;
-	bool EnableTagOverride;
-	bool has_weights, has_check;
-	struct service_proxy Proxy;
-	struct connect_def Connect;
-	struct weights Weights;
-	struct check_def Check;
-	struct obj_list Checks;			/* struct check_def */
-};
-extern const struct schema service_def_schema;
+#define SERVICE_DEF_ROWS \
+	(STR, ID), (STR, Name), (STR, Address), (STR, SocketPath), (STR, Token), (STRS, Tags), (MAP, Meta), \
+	(OBJMAP, TaggedAddresses, service_address), (I64, Port), (BOOL, EnableTagOverride), \
+	(OPT, Weights, has_weights, weights)
+#define SERVICE_DEF_CHECKS (OPT, Check, has_check, check_def), (OBJS, Checks, check_def)
+RECORD_TITLED("ServiceDefinition", sidecar_def,
+	(STR, Kind), SERVICE_DEF_ROWS, (OBJ, Proxy, service_proxy), SERVICE_DEF_CHECKS,
+	(JSON, Connect),			/* to be refused by name */
+	(STR, Namespace))
+RECORD_TITLED("ServiceConnect", connect_def, (BOOL, Native), (OPT, SidecarService, has_sidecar, sidecar_def))
+RECORD_TITLED("ServiceDefinition", service_def,
+	(STR, Kind), (OBJ, Proxy, service_proxy), (OBJ, Connect, connect_def), SERVICE_DEF_ROWS, SERVICE_DEF_CHECKS,
+	(STR, Namespace))
 
 #define DEFINITION_TEXT_MAX 1024	/* bytes of the sentence of a refusal, its NUL included */
 

@@ -9,12 +9,6 @@
 #define RECORD_BYTES_MAX (4u << 20)
 #define RUN_REMARK_BYTES 256	/* in the output of a run, beside what it was to run and what that said */
 
-bool
-entry_is_status(struct span text)
-{
-	return span_eqs(text, "passing") || span_eqs(text, "warning") || span_eqs(text, "critical");
-}
-
 struct entry *
 registry_find(struct registry *r, enum entry_kind kind, struct span id)
 {
@@ -278,7 +272,7 @@ entry_store(struct entry *e, const struct local_record *rec)
 	e->run = span_of(bytes.data + end, bytes.len - end);
 	arena_reset(&r->scratch);
 	(void)entry_unpack(e, &own);	/* texts, which need no memory, come first */
-	e->id = e->kind == ENTRY_SERVICE ? own.service.ID : own.check.CheckID;
+	e->id = local_record_id(&own);
 	e->service = e->kind == ENTRY_SERVICE ? e->id : own.check.ServiceID;
 	index_put(e);
 	if (!critical)
@@ -379,7 +373,7 @@ enum tv_err
 entry_take(struct registry *r, const struct local_record *rec, struct entry **out)
 {
 	bool check = rec->kind == ENTRY_CHECK;
-	struct span id = check ? rec->check.CheckID : rec->service.ID;
+	struct span id = local_record_id(rec);
 	struct entry *e = entry_find(r, rec->kind, id);
 	bool is_new = e == NULL || e->removed;
 	struct local_record own = *rec, old;
@@ -427,11 +421,8 @@ has_room(struct registry *r, enum entry_kind kind, const struct local_record *v,
 {
 	uint64_t count = r->count[kind];
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct span id = kind == ENTRY_CHECK ? v[i].check.CheckID : v[i].service.ID;
-
-		count += registry_find(r, kind, id) == NULL;
-	}
+	for (uint32_t i = 0; i < n; i++)
+		count += registry_find(r, kind, local_record_id(&v[i])) == NULL;
 	return count <= r->conf.entries_max;
 }
 

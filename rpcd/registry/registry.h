@@ -160,6 +160,19 @@ check_id_reserved(struct span id)
 	return false;
 }
 
+static inline struct span
+local_record_id(const struct local_record *rec)
+{
+	return rec->kind == ENTRY_SERVICE ? rec->service.ID : rec->check.CheckID;
+}
+
+/* Is it a status that a check may have? */
+static inline bool
+entry_is_status(struct span text)
+{
+	return span_eqs(text, "passing") || span_eqs(text, "warning") || span_eqs(text, "critical");
+}
+
 #define SIDECAR_SUFFIX "-sidecar-proxy"	/* of the id of a sidecar, behind that of its service */
 
 /*

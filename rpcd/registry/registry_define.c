@@ -1,18 +1,11 @@
 /* What files define, against what is registered: added, changed, removed, and nothing else touched. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/log.h"
 #include "rpcd/registry/registry_int.h"
 
 typedef void told_fn(void *ctx, enum registry_change change, enum entry_kind kind, struct span id, struct span place);
-
-static struct span
-id_of(const struct local_record *rec)
-{
-	return rec->kind == ENTRY_SERVICE ? rec->service.ID : rec->check.CheckID;
-}
 
 /* Marks what these name.  The number that is new, by kind. */
 static void
@@ -23,7 +16,7 @@ mark(struct registry *r, const struct registry_definition *v, uint32_t n, uint64
 	for (e = r->first; e != NULL; e = e->next)
 		e->named = false;
 	for (uint32_t i = 0; i < n; i++)
-		if ((e = registry_find(r, v[i].rec.kind, id_of(&v[i].rec))) != NULL)
+		if ((e = registry_find(r, v[i].rec.kind, local_record_id(&v[i].rec))) != NULL)
 			e->named = true;
 		else
 			fresh[v[i].rec.kind]++;
@@ -44,11 +37,7 @@ by_service_id(const void *key, const void *element)
 	const struct span *a = key;
 	const struct registry_definition *d = element;
 
-	if (d->rec.kind != ENTRY_SERVICE)
-		return -1;
-	struct span b = d->rec.service.ID;
-	int c = memcmp(a->p, b.p, a->len < b.len ? a->len : b.len);
-	return c != 0 ? c : (a->len > b.len) - (a->len < b.len);
+	return d->rec.kind != ENTRY_SERVICE ? -1 : span_cmp(*a, d->rec.service.ID);
 }
 
 /* The service of this check will be there. */
@@ -142,7 +131,7 @@ static bool
 take(struct registry *r, const struct registry_definition *d, told_fn *told, void *ctx)
 {
 	const struct local_record *rec = &d->rec;
-	struct entry *e = registry_find(r, rec->kind, id_of(rec));
+	struct entry *e = registry_find(r, rec->kind, local_record_id(rec));
 	bool is_new = e == NULL;
 
 	if (!is_new && is_same(e, rec)) {
@@ -164,7 +153,8 @@ take(struct registry *r, const struct registry_definition *d, told_fn *told, voi
 		    tv_strerror(err));
 		if (is_new)
 			return false;
-		entry_remove(e = registry_find(r, rec->kind, id_of(rec)));	/* half of it would be no better */
+		e = registry_find(r, rec->kind, local_record_id(rec));
+		entry_remove(e);		/* half of it would be no better */
 		told(ctx, DEFINED_GONE, rec->kind, e->id, SPAN_NONE);
 		return true;
 	}

@@ -127,7 +127,7 @@ take_one(struct registry *r, json_t *v, bool again)
 	char why[256];
 	enum tv_err err = (service ? read_service : read_check)(v, &a, &rec, why, sizeof(why));
 
-	e = err == TV_OK ? registry_find(r, rec.kind, service ? rec.service.ID : rec.check.CheckID) : NULL;
+	e = err == TV_OK ? registry_find(r, rec.kind, local_record_id(&rec)) : NULL;
 	if (e != NULL)
 		err = again ? entry_store(e, &rec) : TV_EEXIST;
 	else if (err == TV_OK)

@@ -142,7 +142,6 @@ struct entry *entry_sidecar(const struct entry *e);
 void entry_unsaved(struct entry *e, enum unsaved how);
 /* Saves what changed, as the conf says. */
 void registry_changed(struct registry *r, bool durable);
-bool entry_is_status(struct span text);
 /* Of a check: what it says here. */
 static inline bool
 entry_is_critical(const struct entry *e)

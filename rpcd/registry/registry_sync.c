@@ -443,7 +443,7 @@ static void
 compare_one(struct registry *r, struct local_record *there)
 {
 	bool late, check = there->kind == ENTRY_CHECK;
-	struct span id = check ? there->check.CheckID : there->service.ID;
+	struct span id = local_record_id(there);
 	struct entry *e = entry_find(r, there->kind, id);
 
 	if (e == NULL && !span_eqs(id, check ? SERF_HEALTH : "consul"))
