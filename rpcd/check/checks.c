@@ -223,7 +223,7 @@ task_of(struct fair_item *it)
 static bool
 is_late(const struct task *c, struct mono now)
 {
-	return mono_before(mono_add(c->slot.at, mono_mul(c->slot.interval, 2)), now);
+	return mono_before(mono_add(c->slot.due.when, mono_mul(c->slot.interval, 2)), now);
 }
 
 static void
@@ -233,7 +233,7 @@ note_late(struct task *c, struct mono now)
 
 	snprintf(k->latest.id, sizeof(k->latest.id), "%.*s", (int)c->id.len, (const char *)c->id.p);
 	snprintf(k->latest.service, sizeof(k->latest.service), "%.*s", (int)c->service.len, (const char *)c->service.p);
-	k->latest.by = mono_sub(now, c->slot.at);
+	k->latest.by = mono_sub(now, c->slot.due.when);
 }
 
 static void

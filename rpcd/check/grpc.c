@@ -1,6 +1,7 @@
 /* Messages of health checks by gRPC, see grpc.h.  Protocol buffers: a key (number and type of a field), its value. */
 #include <stdio.h>
 
+#include "common/base/hex.h"
 #include "rpcd/check/grpc.h"
 
 #define PREFIX 5			/* not compressed, length */
@@ -122,20 +123,14 @@ grpc_code_name(unsigned code, char dst[24])
 	return dst;
 }
 
-static int
-hex(uint8_t c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 void
 grpc_message(struct span value, struct buf *out)
 {
 	for (size_t i = 0; i < value.len; i++) {
 		uint8_t c = value.p[i];
 
-		if (c == '%' && i + 2 < value.len && hex(value.p[i + 1]) >= 0 && hex(value.p[i + 2]) >= 0) {
-			c = (uint8_t)(hex(value.p[i + 1]) << 4 | hex(value.p[i + 2]));
+		if (c == '%' && i + 2 < value.len && hex_value(value.p[i + 1]) >= 0 && hex_value(value.p[i + 2]) >= 0) {
+			c = (uint8_t)(hex_value(value.p[i + 1]) << 4 | hex_value(value.p[i + 2]));
 			i += 2;
 		}
 		buf_u8(out, c < ' ' || c == 0x7f ? '?' : c);

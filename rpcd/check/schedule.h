@@ -8,16 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/deadlines.h"
 #include "common/base/err.h"
-#include "common/base/mono.h"
 
 #define SCHEDULE_FIRST_MAX MONO_S(10)	/* a check without any result waits no longer for its first run */
 
 struct slot {				/* in the owner's struct; zeroed before schedule_add() */
-	struct mono at;			/* the next run, while it waits */
+	struct deadline due;		/* first; the next run, while it waits */
 	struct mono grid;		/* a point of its grid */
 	struct mono interval;
-	uint32_t place;			/* in the heap, from 1; 0: is not waiting */
 };
 
 struct schedule;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/base/addr.h"
+#include "common/base/hex.h"
 #include "rpcd/check/url.h"
 
 struct span
@@ -20,12 +21,6 @@ is_plain(uint8_t c, const char *others)
 {
 	return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= '0' && c <= '9') ||
 	    (c != 0 && strchr(others, c) != NULL);
-}
-
-static int
-hex_value(uint8_t c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
 }
 
 static bool

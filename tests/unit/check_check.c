@@ -190,12 +190,12 @@ START_TEST(the_first_result_does_not_wait_for_a_long_interval)
 	for (struct slot *slot; (slot = schedule_due(s, soon)) != NULL;) {
 		n += !seen[slot - slots];
 		seen[slot - slots] = true;
-		schedule_again(s, slot, slot->at);
+		schedule_again(s, slot, slot->due.when);
 	}
 	ck_assert_uint_eq(n, MANY);
 	/* and from then on they are spread over it */
 	for (struct slot *slot; (slot = schedule_due(s, mono_sub(mono_add(now, MONO_S(600)), MONO_MS(1)))) != NULL;)
-		schedule_again(s, slot, slot->at);
+		schedule_again(s, slot, slot->due.when);
 	expect_even(MONO_S(600), MANY, mono_add(now, MONO_S(600)));
 }
 END_TEST
@@ -211,8 +211,8 @@ START_TEST(slots_leave_in_any_state)
 	struct mono last = MONO_ZERO;
 	unsigned n = 0;
 	for (struct slot *slot; (slot = schedule_due(s, MONO_S(20))) != NULL; n++) {
-		ck_assert(!mono_before(slot->at, last) && (slot - slots) % 2 == 1);
-		last = slot->at;
+		ck_assert(!mono_before(slot->due.when, last) && (slot - slots) % 2 == 1);
+		last = slot->due.when;
 	}
 	ck_assert_uint_eq(n, MANY / 2 - 1);
 	ck_assert_int_eq(schedule_next(s).ns, MONO_NEVER.ns);
