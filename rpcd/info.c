@@ -44,13 +44,16 @@ put_numbers(struct buf *b, const struct number *v, unsigned n)
 	return n;
 }
 
+#define PUT_NUMBERS(b_, ...) put_numbers((b_), (const struct number[]){ __VA_ARGS__ }, \
+	sizeof((const struct number[]){ __VA_ARGS__ }) / sizeof(struct number))
+
 static unsigned
 put_http(const struct rpcd *p, struct buf *b)
 {
 	struct http_stats http;
 
 	http_stats(p->http, &http);
-	const struct number numbers[] = {
+	return PUT_NUMBERS(b,
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
 		{ "http_requests", p->api.stats.requests }, { "http_errors", p->api.stats.errors },
 		{ "http_under_way", p->api.stats.live }, { "http_cancelled", p->api.stats.cancelled },
@@ -59,10 +62,7 @@ put_http(const struct rpcd *p, struct buf *b)
 		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
 		{ "http_conns_timed_out", http.timed_out }, { "http_conns_evicted", http.evicted },
 		{ "http_malformed", http.malformed },
-		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies },
-	};
-
-	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies });
 }
 
 static unsigned
@@ -73,7 +73,7 @@ put_calls(const struct rpcd *p, struct buf *b)
 
 	route_stats(p->route, &routes);
 	cache_stats(p->cache, &cache);
-	const struct number numbers[] = {
+	return PUT_NUMBERS(b,
 		{ "calls", routes.started }, { "calls_local", routes.local }, { "calls_forwarded", routes.forwarded },
 		{ "calls_forwarded_dc", routes.forwarded_dc }, { "calls_retried", routes.retried },
 		{ "calls_held", routes.held }, { "calls_failed", routes.failed }, { "calls_unknown", routes.unknown },
@@ -85,10 +85,7 @@ put_calls(const struct rpcd *p, struct buf *b)
 		{ "cache_fetched", cache.fetched }, { "cache_fetches_failed", cache.fetch_errors },
 		{ "cache_entries_lost", cache.lost }, { "cache_evicted", cache.evicted },
 		{ "cache_expired", cache.expired }, { "cache_refused", cache.refused },
-		{ "cache_too_large", cache.too_large },
-	};
-
-	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		{ "cache_too_large", cache.too_large });
 }
 
 static unsigned
@@ -97,17 +94,14 @@ put_acl(const struct rpcd *p, struct buf *b)
 	struct acl_stats acl;
 
 	acl_stats(p->acl, &acl);
-	const struct number numbers[] = {
+	return PUT_NUMBERS(b,
 		{ "acl_enabled", acl.holds }, { "acl_down", acl.down }, { "acl_kept", acl.kept },
 		{ "acl_kept_unknown", acl.kept_unknown }, { "acl_kept_bytes", acl.bytes },
 		{ "acl_fetches", acl.fetches }, { "acl_fetches_failed", acl.failed },
 		{ "acl_fetches_under_way", acl.under_way }, { "acl_waiting", acl.waiting },
 		{ "acl_by_down_policy", acl.by_down_policy }, { "acl_not_found", acl.not_found },
 		{ "acl_by_old_rights", acl.by_old_rights }, { "acl_busy", acl.busy },
-		{ "acl_denied", p->api.stats.denied + p->fire_guard.denied + p->keyring_guard.denied },
-	};
-
-	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		{ "acl_denied", p->api.stats.denied + p->fire_guard.denied + p->keyring_guard.denied });
 }
 
 static unsigned
@@ -119,7 +113,7 @@ put_links(const struct rpcd *p, struct buf *b)
 	link_client_stats(p->links, &links);
 	if (p->link_server != NULL)
 		link_server_stats(p->link_server, &peers);
-	const struct number numbers[] = {
+	return PUT_NUMBERS(b,
 		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
 		{ "links_unproven", links.unproven }, { "links_evicted", links.evicted },
 		{ "links_retired", links.retired }, { "links_retiring", links.retiring },
@@ -128,10 +122,7 @@ put_links(const struct rpcd *p, struct buf *b)
 		{ "peers_malformed", peers.malformed }, { "peers_silent", peers.silent },
 		{ "peers_unproven", peers.unproven }, { "peers_evicted", peers.evicted },
 		{ "peers_retired", peers.retired }, { "peers_retiring", peers.retiring },
-		{ "handshakes_postponed", chan_handshakes_postponed() },
-	};
-
-	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		{ "handshakes_postponed", chan_handshakes_postponed() });
 }
 
 static unsigned
@@ -144,7 +135,7 @@ put_registry(const struct rpcd *p, struct buf *b)
 	registry_stats(p->registry, &synced);
 	registry_disk(p->registry, &disk);
 	checks_stats(p->checks, &checks);
-	const struct number numbers[] = {
+	return PUT_NUMBERS(b,
 		{ "services", registry_count(p->registry, ENTRY_SERVICE) },
 		{ "checks", registry_count(p->registry, ENTRY_CHECK) },
 		{ "sync_comparisons", synced.comparisons },
@@ -162,10 +153,7 @@ put_registry(const struct rpcd *p, struct buf *b)
 		{ "check_runs_postponed", checks.postponed }, { "check_runs_timed_out", checks.timed_out },
 		{ "check_runs_late", checks.late }, { "check_lookups", checks.lookups },
 		{ "check_lookups_unanswered", checks.lookups_unanswered }, { "check_lookups_old", checks.lookups_old },
-		{ "check_lookups_waiting", checks.lookups_waiting },
-	};
-
-	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		{ "check_lookups_waiting", checks.lookups_waiting });
 }
 
 /* What access control keeps out of the catalog: how much, the first of it, and why. */
@@ -192,7 +180,7 @@ put_dns(const struct rpcd *p, struct buf *b)
 	struct dns_process_stats dns;
 
 	dns_process_stats(p->dns, &dns);
-	const struct number numbers[] = {
+	return PUT_NUMBERS(b,
 		{ "dns_processes", dns.life.running }, { "dns_process_starts", dns.life.starts },
 		{ "dns_process_deaths", dns.life.deaths }, { "dns_process_stuck", dns.life.stuck },
 		{ "dns_process_replaced", dns.life.replaced },
@@ -213,10 +201,7 @@ put_dns(const struct rpcd *p, struct buf *b)
 		{ "dns_follows", dns.lookups.follows }, { "dns_facts", dns.served.facts },
 		{ "dns_facts_bytes", dns.served.facts_bytes }, { "dns_facts_evicted", dns.served.facts_evicted },
 		{ "dns_forwarded", dns.served.forwarded }, { "dns_forwarded_failed", dns.served.forwarded_failed },
-		{ "dns_forwarded_timed_out", dns.served.forwarded_timed_out }, { "dns_forged", dns.served.forged },
-	};
-
-	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		{ "dns_forwarded_timed_out", dns.served.forwarded_timed_out }, { "dns_forged", dns.served.forged });
 }
 
 static unsigned
@@ -225,7 +210,7 @@ put_events(const struct rpcd *p, struct buf *b)
 	struct events_stats events;
 
 	events_stats(p->events, &events);
-	const struct number numbers[] = {
+	return PUT_NUMBERS(b,
 		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
 		{ "events_for_others", events.filtered }, { "events_unreadable", events.bad },
 		{ "leaders_announced", events.announcements },
@@ -233,10 +218,7 @@ put_events(const struct rpcd *p, struct buf *b)
 		{ "queries_failed_over", p->failovers.stats.failed_over },
 		{ "failover_tries", p->failovers.stats.tries },
 		{ "failover_tries_refused", p->failovers.stats.refused },
-		{ "failover_tries_timed_out", p->failovers.stats.timed_out },
-	};
-
-	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		{ "failover_tries_timed_out", p->failovers.stats.timed_out });
 }
 
 /* The audit trail, the copies of another datacenter's tokens, and reports of coordinates. */
@@ -250,7 +232,7 @@ put_work(const struct rpcd *p, struct buf *b)
 	trail_stats(p->trail, &trail);
 	acl_replicator_stats(p->replicator, &copies);
 	coord_report_stats(p->coord_report, &reports);
-	const struct number numbers[] = {
+	return PUT_NUMBERS(b,
 		{ "audit_lines", trail.written }, { "audit_lines_lost", trail.lost },
 		{ "audit_failures", trail.failures }, { "audit_denials_counted", trail.denials },
 		{ "acl_replication_running", copies.running }, { "acl_replication_rounds", copies.rounds },
@@ -259,10 +241,7 @@ put_work(const struct rpcd *p, struct buf *b)
 		{ "acl_replication_bytes", copies.bytes }, { "acl_replication_behind", copies.behind },
 		{ "acl_replication_age_s", copies.age_s }, { "acl_replication_round_ms", copies.round_ms },
 		{ "coordinates_sent", reports.sent }, { "coordinates_failed", reports.failed },
-		{ "log_lines_lost", log_lost() },
-	};
-
-	return put_numbers(b, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		{ "log_lines_lost", log_lost() });
 }
 
 /* How the helper processes are, "none" where they do not serve here. */

@@ -73,62 +73,45 @@ acl_rights_digest(struct span value, uint8_t digest[32])
 	crypto_generichash(digest, 32, value.p, value.len, NULL, 0);
 }
 
-struct compiling {
-	struct acl_rules **lists;
-	uint32_t n;
-	bool denied;			/* something could not be read: nothing may be allowed then */
-};
-
-/* What was accepted once can be read, unless a newer version wrote it: then it may deny what we do not see. */
 static void
-add_policies(struct compiling *c, const struct acl_resolved *what)
+warn_unreadable(const struct acl_resolved_policy *policy, struct buf *why)
 {
-	const struct acl_resolved_policy *v = what->Policies.v;
-
-	for (uint32_t i = 0; i < what->Policies.n; i++) {
-		struct buf why = BUF_INIT(512);
-
-		if (acl_rules_parse(v[i].Rules, &c->lists[c->n], &why) == TV_OK) {
-			c->n++;
-		} else {
-			log_warn("acl", "policy %.*s cannot be read, tokens with it have no rights here: %s",
-			    (int)v[i].ID.len, (const char *)v[i].ID.p, buf_cstr(&why));
-			c->denied = true;
-		}
-		buf_done(&why);
-	}
-}
-
-static bool
-add_identities(struct compiling *c, const struct span_list *names, struct acl_rules *(*make)(struct span name))
-{
-	for (uint32_t i = 0; i < names->n; i++) {
-		c->lists[c->n] = make(names->v[i]);
-		if (c->lists[c->n] == NULL)
-			return false;
-		c->n++;
-	}
-	return true;
+	log_warn("acl", "policy %.*s cannot be read, tokens with it have no rights here: %s", (int)policy->ID.len,
+	    (const char *)policy->ID.p, buf_cstr(why));
 }
 
 static enum tv_err
 compile(const struct acl_resolved *what, struct acl_set **out)
 {
-	uint32_t n = what->Policies.n + what->Services.n + what->Nodes.n;
-	struct compiling c = { .lists = calloc(n + 1u, sizeof(*c.lists)) };
-	enum tv_err err = TV_ENOMEM;
+	const struct acl_resolved_policy *policies = what->Policies.v;
+	struct acl_rules **lists = calloc(what->Policies.n + what->Services.n + what->Nodes.n + 1u, sizeof(*lists));
+	uint32_t n = 0;
+	enum tv_err err = lists == NULL ? TV_ENOMEM : TV_OK;
+	bool denied = false;
 
 	*out = NULL;
-	if (c.lists == NULL)
-		return err;
-	add_policies(&c, what);
-	if (add_identities(&c, &what->Services, acl_identity_service) &&
-	    add_identities(&c, &what->Nodes, acl_identity_node))
-		err = c.denied ? acl_set_new(NULL, 0, false, out) :
-		    acl_set_new((const struct acl_rules *const *)c.lists, c.n, what->DefaultAllow, out);
-	while (c.n > 0)
-		acl_rules_free(c.lists[--c.n]);
-	free(c.lists);
+	/* What was accepted once can be read, unless a newer version wrote it: then it may deny what we do not see. */
+	for (uint32_t i = 0; err == TV_OK && i < what->Policies.n; i++) {
+		struct buf why = BUF_INIT(512);
+
+		if (acl_rules_parse(policies[i].Rules, &lists[n], &why) == TV_OK) {
+			n++;
+		} else {
+			warn_unreadable(&policies[i], &why);
+			denied = true;
+		}
+		buf_done(&why);
+	}
+	for (uint32_t i = 0; err == TV_OK && i < what->Services.n; i++)
+		err = (lists[n++] = acl_identity_service(what->Services.v[i])) == NULL ? TV_ENOMEM : TV_OK;
+	for (uint32_t i = 0; err == TV_OK && i < what->Nodes.n; i++)
+		err = (lists[n++] = acl_identity_node(what->Nodes.v[i])) == NULL ? TV_ENOMEM : TV_OK;
+	if (err == TV_OK)
+		err = denied ? acl_set_new(NULL, 0, false, out) :
+		    acl_set_new((const struct acl_rules *const *)lists, n, what->DefaultAllow, out);
+	while (n > 0)
+		acl_rules_free(lists[--n]);
+	free(lists);
 	return err;
 }
 

@@ -54,37 +54,41 @@ put_refused(const struct keyring_query *k, struct buf *b, struct span why)
 		    .Datacenter = k->datacenter, .Error = why }, b);
 }
 
-/* A map key -> count. */
+/* The head of a map of at most max pairs, and a list for them; empty where r has an error. */
+static struct obj_list
+read_head(struct keyring_query *k, struct rd *r, uint32_t max, size_t size)
+{
+	struct obj_list list = { .n = mpr_map(r), .set = true };
+
+	if (list.n > max)
+		rd_fail(r, TV_ELIMIT);
+	list.v = r->err == TV_OK ? arena_array(&k->arena, list.n, size) : NULL;
+	if (list.v == NULL && list.n > 0)
+		rd_fail(r, TV_ENOMEM);
+	list.n = r->err == TV_OK ? list.n : 0;
+	return list;
+}
+
 static struct obj_list
 read_counts(struct keyring_query *k, struct rd *r)
 {
-	uint32_t n = mpr_map(r);
-	struct key_count *list;
+	struct obj_list list = read_head(k, r, COUNTS_MAX, sizeof(struct key_count));
 
-	if (n > COUNTS_MAX)
-		rd_fail(r, TV_ELIMIT);
-	list = r->err == TV_OK ? arena_array(&k->arena, n, sizeof(*list)) : NULL;
-	if (list == NULL && n > 0 && r->err == TV_OK)
-		rd_fail(r, TV_ENOMEM);
-	for (uint32_t i = 0; i < n && r->err == TV_OK; i++)
-		list[i] = (struct key_count){ mpr_bytes(r, KEY_BASE64_BYTES), mpr_uint(r, UINT32_MAX) };
-	return (struct obj_list){ list, r->err == TV_OK ? n : 0, true };
+	for (uint32_t i = 0; i < list.n; i++)
+		((struct key_count *)list.v)[i] = (struct key_count){ mpr_bytes(r, KEY_BASE64_BYTES),
+		    mpr_uint(r, UINT32_MAX) };
+	return list;
 }
 
 static struct obj_list
 read_messages(struct keyring_query *k, struct rd *r)
 {
-	uint32_t n = mpr_map(r);
-	struct key_message *list;
+	struct obj_list list = read_head(k, r, MESSAGES_MAX, sizeof(struct key_message));
 
-	if (n > MESSAGES_MAX)
-		rd_fail(r, TV_ELIMIT);
-	list = r->err == TV_OK ? arena_array(&k->arena, n, sizeof(*list)) : NULL;
-	if (list == NULL && n > 0 && r->err == TV_OK)
-		rd_fail(r, TV_ENOMEM);
-	for (uint32_t i = 0; i < n && r->err == TV_OK; i++)
-		list[i] = (struct key_message){ mpr_bytes(r, TEXT_BYTES_MAX), mpr_bytes(r, TEXT_BYTES_MAX) };
-	return (struct obj_list){ list, r->err == TV_OK ? n : 0, true };
+	for (uint32_t i = 0; i < list.n; i++)
+		((struct key_message *)list.v)[i] = (struct key_message){ mpr_bytes(r, TEXT_BYTES_MAX),
+		    mpr_bytes(r, TEXT_BYTES_MAX) };
+	return list;
 }
 
 /* [u8 pool, u32 nodes, u32 responses, u32 errors, counts, counts, messages] */

@@ -14,7 +14,6 @@ struct coord_report {
 	struct coord_report_conf conf;
 	struct rng rng;
 	ev_timer timer;
-	bool asking;			/* gossipd */
 	struct route_call *call;	/* under way to the servers */
 	struct coord_report_stats stats;
 };
@@ -88,7 +87,6 @@ on_coords(void *ctx, enum tv_err err, struct span body)
 	struct coord_query_answer a;
 	struct span name;
 
-	r->asking = false;
 	if (err == TV_OK)
 		err = coord_query_read(body, &a);
 	if (err == TV_OK)
@@ -112,8 +110,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 		sleep_about(r, EVERY);
 		return;
 	}
-	r->asking = coord_query_ask(r->conf.members, POOL_LAN, own, on_coords, r, &err) != 0;
-	if (!r->asking)
+	if (coord_query_ask(r->conf.members, POOL_LAN, own, on_coords, r, &err) == 0)
 		sleep_about(r, SOON);
 }
 

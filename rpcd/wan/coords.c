@@ -149,23 +149,19 @@ coords_free(struct coords *p)
 	free(p);
 }
 
+static int
+by_its_name(const void *name, const void *place)
+{
+	return span_cmp(*(const struct span *)name, name_of(*(struct place *const *)place));
+}
+
 static const struct place *
 find_place(const struct coords *p, struct span name)
 {
-	unsigned lo = 0, hi = p->count;
+	struct place *const *found = p->count == 0 ? NULL :
+	    bsearch(&name, p->v, p->count, sizeof(struct place *), by_its_name);
 
-	while (lo < hi) {
-		unsigned mid = lo + (hi - lo) / 2;
-		int d = span_cmp(name_of(p->v[mid]), name);
-
-		if (d == 0)
-			return p->v[mid];
-		if (d < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return NULL;
+	return found == NULL ? NULL : *found;
 }
 
 bool
