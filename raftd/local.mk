@@ -36,7 +36,8 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/copy/archive.c raftd/fsm/copy/stage.c raftd/fsm/copy/stage_load.c \
 	raftd/fsm/copy/copy.h raftd/fsm/copy/stage.h raftd/fsm/copy/archive.h raftd/fsm/copy/snapfile.h
 
-EXTRA_DIST += raftd/fsm/README.md doc/storage.md
+EXTRA_DIST += raftd/fsm/README.md raftd/fsm/table/README.md raftd/fsm/read/README.md raftd/fsm/page/README.md raftd/fsm/acl/README.md \
+	raftd/fsm/catalog/README.md raftd/fsm/copy/README.md raftd/login/README.md raftd/serve/README.md doc/storage.md
 
 # Link line after raftd/libfsm.a: raftd/libraftstore.a, then STORE_LIBS.
 # Link line after raftd/libraftstore.a (which needs raftd/libraftcore.a for configurations).
@@ -77,7 +78,7 @@ raftd_raftd_SOURCES = \
 	raftd/snapshot/export.c raftd/snapshot/export.h raftd/snapshot/import.c raftd/snapshot/import.h raftd/snapshot/import_leader.c raftd/snapshot/import_leader.h \
 	raftd/snapshot/op_snapshot.c raftd/snapshot/op_snapshot.h \
 	raftd/snapshot/snapshots.c raftd/snapshot/snapshots.h raftd/snapshot/snapshot_file.c raftd/snapshot/snapshot_file.h raftd/snapshot/snapshot_recv.c raftd/snapshot/snapshot_recv.h \
-	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_claim.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/serve/op_login.c raftd/serve/op_login.h raftd/serve/op_method.c raftd/serve/key_fetch.c raftd/serve/key_fetch.h raftd/fetch/launch.h raftd/serve/op_judge.c raftd/serve/token_watch.c raftd/serve/token_watch.h raftd/serve/op_leader.c \
+	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_claim.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/login/serve/op_login.c raftd/login/serve/op_login.h raftd/login/serve/op_method.c raftd/login/serve/key_fetch.c raftd/login/serve/key_fetch.h raftd/fetch/launch.h raftd/serve/op_judge.c raftd/serve/token_watch.c raftd/serve/token_watch.h raftd/serve/op_leader.c \
 	raftd/serve/info.c raftd/serve/info.h \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \

@@ -1,4 +1,4 @@
-/* How raftd-fetch is started: raftd (raftd/serve/key_fetch.c) and the program share it. */
+/* How raftd-fetch is started: raftd (raftd/login/serve/key_fetch.c) and the program share it. */
 #ifndef TV_RAFTD_FETCH_LAUNCH_H
 #define TV_RAFTD_FETCH_LAUNCH_H
 

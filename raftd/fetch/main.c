@@ -1,6 +1,6 @@
 /*
  * raftd-fetch, the program of the processes "raftd: fetch": fetches the keys of one issuer, reads them, and ends.  raftd has it started
- * (raftd/serve/key_fetch.h) as the user _fetch with a socketpair as descriptor 3.  It holds no key and no data.
+ * (raftd/login/serve/key_fetch.h) as the user _fetch with a socketpair as descriptor 3.  It holds no key and no data.
  *
  * One process serves one issuer, once: an issuer that takes it over by its answer gets to name keys for that issuer, which it could do
  * anyhow.  Until raftd has said what to fetch nothing is read but that; then come the walls, and then strangers.

@@ -23,8 +23,8 @@
 #include "raftd/engine/propose.h"
 #include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
+#include "raftd/login/serve/op_login.h"
 #include "raftd/serve/op.h"
-#include "raftd/serve/op_login.h"
 
 #define RESET_FILE "acl-bootstrap-reset"
 #define RESET_BYTES_MAX 32

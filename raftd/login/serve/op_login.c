@@ -15,9 +15,9 @@
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
 #include "raftd/login/login.h"
-#include "raftd/serve/key_fetch.h"
+#include "raftd/login/serve/key_fetch.h"
+#include "raftd/login/serve/op_login.h"
 #include "raftd/serve/op.h"
-#include "raftd/serve/op_login.h"
 
 #define ARGS_BYTES_MAX (1u << 20)	/* of a login's arguments; the bearer token is shorter by far */
 #define LOOKS_MAX 4u			/* at one login: a method may change meanwhile */

@@ -6,9 +6,9 @@
 
 #include "common/base/clock.h"
 #include "raftd/fsm/fsm.h"
-#include "raftd/serve/key_fetch.h"
+#include "raftd/login/serve/key_fetch.h"
+#include "raftd/login/serve/op_login.h"
 #include "raftd/serve/op.h"
-#include "raftd/serve/op_login.h"
 
 #define ARGS_BYTES_MAX (1u << 20)	/* of a method; what may be stored is less */
 #define INVALID "Invalid Auth Method: "

@@ -2,8 +2,8 @@
  * OP_ACL_LOGIN and OP_ACL_LOGOUT: what they ask is looked at here, and a token, or a token's name, goes to the log.  And methods whose
  * keys come from elsewhere.
  */
-#ifndef TV_RAFTD_SERVE_OP_LOGIN_H
-#define TV_RAFTD_SERVE_OP_LOGIN_H
+#ifndef TV_RAFTD_LOGIN_SERVE_OP_LOGIN_H
+#define TV_RAFTD_LOGIN_SERVE_OP_LOGIN_H
 
 #include "raftd/request/request.h"
 

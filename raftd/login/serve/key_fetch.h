@@ -4,8 +4,8 @@
  *
  * Each server has its own cache of them (raftd/login/issuers.h); nothing of it is replicated.
  */
-#ifndef TV_RAFTD_SERVE_KEY_FETCH_H
-#define TV_RAFTD_SERVE_KEY_FETCH_H
+#ifndef TV_RAFTD_LOGIN_SERVE_KEY_FETCH_H
+#define TV_RAFTD_LOGIN_SERVE_KEY_FETCH_H
 
 #include "common/base/join.h"
 #include "raftd/login/issuers.h"

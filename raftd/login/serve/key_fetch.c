@@ -11,7 +11,7 @@
 #include "common/proc/helper.h"
 #include "common/proc/helper_monitor.h"
 #include "raftd/fetch/launch.h"
-#include "raftd/serve/key_fetch.h"
+#include "raftd/login/serve/key_fetch.h"
 
 #define TAG "fetch"
 #define FETCHES_MAX (HELPER_CHILDREN_MAX / 2)	/* some may be on their way out */
