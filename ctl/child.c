@@ -77,7 +77,7 @@ child_start(const struct child_spec *spec)
 	if (in >= 0 && (pid = fork()) == 0)
 		become(spec, in, self);
 	if (pid > 0)
-		(void)setpgid(pid, pid);	/* both do it: whoever is first */
+		(void)setpgid(pid, pid);	/* both do it: the order does not matter */
 	if (in >= 0 && in != spec->in)
 		close(in);
 	return pid;

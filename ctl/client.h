@@ -58,8 +58,8 @@ struct client_answer {
 bool client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
     struct client_answer *out);
 /*
- * By default client_do() tells on a terminal, from two seconds on, for how long it has waited.  on: it keeps quiet,
- * since waiting is what was asked for, or somebody else shows the progress.
+ * By default client_do() tells on a terminal, from two seconds on, for how long it has waited.  on: it does not,
+ * since waiting is what was asked for, or another function shows the progress.
  */
 void client_quiet(struct client *c, bool on);
 /*

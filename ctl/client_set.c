@@ -52,7 +52,7 @@ client_begin(struct client_set *s, struct client *c, const char *method, const c
 }
 
 static void
-end(struct client_set *s, struct client *c, CURLcode rc)
+end_request(struct client_set *s, struct client *c, CURLcode rc)
 {
 	struct client_answer *out = c->out;
 
@@ -65,7 +65,7 @@ void
 client_cancel(struct client_set *s, struct client *c)
 {
 	if (client_busy(c))
-		end(s, c, CURLE_ABORTED_BY_CALLBACK);
+		end_request(s, c, CURLE_ABORTED_BY_CALLBACK);
 }
 
 /* A request that has ended, or NULL. */
@@ -82,7 +82,7 @@ ended(struct client_set *s)
 		if (m->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &c);
-		end(s, c, rc);
+		end_request(s, c, rc);
 	}
 	return c;
 }

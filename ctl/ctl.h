@@ -77,11 +77,11 @@ int ctl_take_token(struct ctl *ctl);
  */
 const char *ctl_token(struct ctl *ctl);
 /*
- * Reads a secret from a file, which nobody else may read, or from the first line of standard input ("-"); without the
+ * Reads a secret from a file that no other user may read, or from the first line of standard input ("-"); without the
  * space around it.  False after a complaint in the name of `what`.  out becomes secret.
  */
 bool token_file_read(const char *what, const char *path, struct buf *out);
-/* A new file for a secret, which only we may read: its descriptor, or -1 after a complaint. */
+/* A new file for a secret, which only this user may read: its descriptor, or -1 after a complaint. */
 int token_file_new(const char *what, const char *path);
 /* Writes it there, in a line; false after a complaint.  SPAN_NONE: there is none, and no file either. */
 bool token_file_end(const char *what, const char *path, int fd, struct span secret);

@@ -7,14 +7,14 @@
 struct follow {
 	const char *path;	/* of the list, encoded, without index and wait */
 	bool afresh;		/* after a gap take gets all of the list again; else what came after the last index */
-	/* Each list, borrowed.  first: what there was before we came. */
+	/* Each list, borrowed.  first: what there was before the first question. */
 	void (*take)(void *ctx, const json_t *list, bool first);
 	void *ctx;
 };
 
 /*
- * Ends only when rpcd refuses, cannot be reached the first time (both with a sentence), or nobody reads our output any
- * more.  rpcd may be restarted meanwhile: that is said, and waited for.  Returns exit status 1.
+ * Ends only when rpcd refuses, cannot be reached the first time (both with a sentence), or the reader of our output has
+ * gone.  rpcd may be restarted meanwhile: that is said, and waited for.  Returns exit status 1.
  */
 int follow_list(struct ctl *ctl, const struct follow *f);
 /*

@@ -12,7 +12,7 @@
 
 #define VARIABLES_MAX 128
 #define NAME_BYTES_MAX 256
-#define REST_BYTES 65536	/* of output that nobody wants any more, read at a time */
+#define REST_BYTES 65536	/* of output that is thrown away, read at a time */
 
 struct handler {
 	const char *what, *command;

@@ -323,7 +323,7 @@ ctl_hint_word(const char *words, const char *word)
 		fprintf(stderr, "; `clusterctl help%s%s` lists them\n", words[0] != '\0' ? " " : "", words);
 }
 
-/* -- those who come from Consul or Serf -- */
+/* -- for users of Consul or Serf -- */
 
 /* Their options that are not called so here; NULL: there is none. */
 static const struct { const char *theirs, *ours; } options[] = {

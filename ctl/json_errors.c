@@ -55,7 +55,7 @@ json_errors_status(int status)
 
 /* Standard error is itself again; *text is the caller's. */
 static struct span
-take(char **text)
+take_text(char **text)
 {
 	(void)fclose(stderr);
 	stderr = kept.real;
@@ -71,7 +71,7 @@ json_errors_release(void)
 
 	if (kept.real == NULL)
 		return;
-	struct span all = take(&text);
+	struct span all = take_text(&text);
 
 	(void)fwrite(all.p, 1, all.len, stderr);
 	free(text);
@@ -89,7 +89,7 @@ json_errors_end(int status)
 		json_errors_release();
 		return;
 	}
-	struct span all = take(&text);
+	struct span all = take_text(&text);
 
 	while (all.len > 0 && all.p[all.len - 1] == '\n')
 		all.len--;

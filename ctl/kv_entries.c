@@ -25,10 +25,10 @@ kv_entries_done(struct kv_entries *e)
 	buf_done(&e->text);
 }
 
-static bool fail(struct kv_entries *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static bool fail_with(struct kv_entries *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static bool
-fail(struct kv_entries *e, const char *fmt, ...)
+fail_with(struct kv_entries *e, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -46,7 +46,7 @@ fail_entry(struct kv_entries *e, struct span key, const char *what)
 	struct buf shown = BUF_INIT(1024);
 
 	text_quote(span_of(key.p, key.len > 100 ? 100 : key.len), &shown);
-	(void)fail(e, "entry %" PRIu64 " (%s): %s", e->number, buf_cstr(&shown), what);
+	(void)fail_with(e, "entry %" PRIu64 " (%s): %s", e->number, buf_cstr(&shown), what);
 	buf_done(&shown);
 	return false;
 }
@@ -64,11 +64,11 @@ hand_on(struct kv_entries *e)
 	bool good = false;
 
 	if (v == NULL)
-		(void)fail(e, "entry %" PRIu64 " is no JSON: %s", e->number, why);
+		(void)fail_with(e, "entry %" PRIu64 " is no JSON: %s", e->number, why);
 	else if (schema_from_json(&kv_move_schema, v, 0, &a, &m, why, sizeof(why)) != TV_OK)
-		(void)(key.len > 0 ? fail_entry(e, key, why) : fail(e, "entry %" PRIu64 ": %s", e->number, why));
+		(void)(key.len > 0 ? fail_entry(e, key, why) : fail_with(e, "entry %" PRIu64 ": %s", e->number, why));
 	else if (m.Key.len == 0)
-		(void)fail(e, "entry %" PRIu64 " has no key", e->number);
+		(void)fail_with(e, "entry %" PRIu64 " has no key", e->number);
 	else
 		good = e->each(e->ctx, e->number, &(struct kv_exported){ m.Key, m.Value, m.Flags });
 	json_decref(v);
@@ -84,7 +84,7 @@ take_inner(struct kv_entries *e, uint8_t c)
 {
 	buf_u8(&e->text, c);
 	if (e->text.failed)
-		return fail(e, "entry %" PRIu64 " is longer than %u MiB", e->number, KV_ENTRY_BYTES_MAX >> 20);
+		return fail_with(e, "entry %" PRIu64 " is longer than %u MiB", e->number, KV_ENTRY_BYTES_MAX >> 20);
 	if (e->quoted) {
 		e->quoted = e->escaped || c != '"';
 		e->escaped = !e->escaped && c == '\\';
@@ -110,7 +110,7 @@ take_outer(struct kv_entries *e, uint8_t c)
 	switch (e->at) {
 	case KV_AT_BEGIN:
 		e->at = KV_AT_FIRST;
-		return c == '[' || fail(e, "this is no list of keys in JSON");
+		return c == '[' || fail_with(e, "this is no list of keys in JSON");
 	case KV_AT_FIRST:
 	case KV_AT_ENTRY:
 		if (c == ']' && e->at == KV_AT_FIRST) {
@@ -119,15 +119,15 @@ take_outer(struct kv_entries *e, uint8_t c)
 		}
 		e->number++;
 		e->at = KV_IN_ENTRY;
-		return c == '{' ? take_inner(e, c) : fail(e, "entry %" PRIu64 " is no object", e->number);
+		return c == '{' ? take_inner(e, c) : fail_with(e, "entry %" PRIu64 " is no object", e->number);
 	case KV_AT_COMMA:
 		e->at = c == ',' ? KV_AT_ENTRY : KV_AT_END;
-		return c == ',' || c == ']' || fail(e, "there is no comma behind entry %" PRIu64, e->number);
+		return c == ',' || c == ']' || fail_with(e, "there is no comma behind entry %" PRIu64, e->number);
 	case KV_AT_END:
 	case KV_IN_ENTRY:
 		break;
 	}
-	return fail(e, "something follows the list");
+	return fail_with(e, "something follows the list");
 }
 
 bool
@@ -144,8 +144,8 @@ kv_entries_end(struct kv_entries *e)
 	if (e->failed || e->at == KV_AT_END)
 		return !e->failed;
 	if (e->at == KV_AT_BEGIN)
-		return fail(e, "this is no list of keys in JSON: it is empty");
-	return fail(e, "the list ends in the middle, at entry %" PRIu64, e->number + (e->at == KV_AT_ENTRY));
+		return fail_with(e, "this is no list of keys in JSON: it is empty");
+	return fail_with(e, "the list ends in the middle, at entry %" PRIu64, e->number + (e->at == KV_AT_ENTRY));
 }
 
 void

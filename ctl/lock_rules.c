@@ -77,7 +77,7 @@ living(const json_t *value, const json_t *entries)
 }
 
 static void
-judge(const json_t *entries, json_t *value, const char *session, struct lock_view *out)
+view_lock(const json_t *entries, json_t *value, const char *session, struct lock_view *out)
 {
 	json_t *alive = living(value, entries);
 	void *any = json_object_iter(alive);
@@ -125,6 +125,6 @@ semaphore_look(const json_t *entries, const char *key, const char *session, json
 	if (out->limit != limit)
 		out->verdict = LOCK_OTHER_LIMIT;
 	else
-		judge(entries, value, session, out);
+		view_lock(entries, value, session, out);
 	json_decref(value);
 }

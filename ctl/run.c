@@ -374,7 +374,7 @@ runs_on(const struct verb *v)
 }
 
 static int
-run(struct ctl *ctl, char **argv)
+run_verb(struct ctl *ctl, char **argv)
 {
 	char **plain = take_options(ctl, argv);
 	int words, rc;
@@ -439,7 +439,7 @@ dispatch(struct ctl *ctl, int argc, char **argv)
 	if (!known)
 		return ctl_hint_option("", argv[1]) ? 2 : no_command(argv[1]);
 	if (!asks_for_help(argc, argv))
-		return run(ctl, argv);
+		return run_verb(ctl, argv);
 	(void)ctl_help(argv + 1);
 	return 0;
 }

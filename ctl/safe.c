@@ -1,6 +1,6 @@
 /*
  * What others wrote, for a terminal: a member may put escape sequences, line breaks and bytes that are no text into its
- * name and tags, and whoever may write a key, into that.  Programs get them by --json, as they are.
+ * name and tags, and any client that may write a key, into that.  Programs get them by --json, as they are.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -51,7 +51,7 @@ tarball_new(const char *path, const char *folder)
 }
 
 static void
-put(struct tarball *t, const uint8_t *p, size_t n)
+put_bytes(struct tarball *t, const uint8_t *p, size_t n)
 {
 	while (n > 0 && t->failed == 0) {
 		unsigned part = n < ZLIB_BYTES_MAX ? (unsigned)n : ZLIB_BYTES_MAX;
@@ -74,9 +74,9 @@ tarball_add(struct tarball *t, const char *name, struct span bytes)
 
 	snprintf(full, sizeof(full), "%s/%s", t->folder, name);
 	archive_head(head, full, bytes.len);
-	put(t, head, sizeof(head));
-	put(t, bytes.p, bytes.len);
-	put(t, zeros, rest > 0 ? ARCHIVE_TAR_BLOCK - rest : 0);
+	put_bytes(t, head, sizeof(head));
+	put_bytes(t, bytes.p, bytes.len);
+	put_bytes(t, zeros, rest > 0 ? ARCHIVE_TAR_BLOCK - rest : 0);
 	errno = t->failed;
 	return t->failed == 0;
 }
@@ -88,7 +88,7 @@ tarball_end(struct tarball *t, uint64_t *bytes)
 	struct stat st;
 	int why;
 
-	put(t, end, sizeof(end));
+	put_bytes(t, end, sizeof(end));
 	errno = 0;
 	if (gzclose(t->gz) != Z_OK && t->failed == 0)
 		t->failed = errno != 0 ? errno : EIO;

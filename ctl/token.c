@@ -32,7 +32,7 @@ read_line(struct buf *out)
 	return n >= 0;
 }
 
-/* May nobody else read it?  A pipe is between those who hold its ends. */
+/* May no other user read it?  A pipe is between the processes that hold its ends. */
 static bool
 is_private(int fd, const char *what, const char *path)
 {
@@ -118,7 +118,7 @@ token_file_end(const char *what, const char *path, int fd, struct span secret)
 }
 
 static bool
-take(struct ctl *ctl, const char *secret, const char *from)
+take_secret(struct ctl *ctl, const char *secret, const char *from)
 {
 	buf_init(&ctl->token, TOKEN_BYTES_MAX);
 	ctl->token.secret = true;
@@ -153,7 +153,7 @@ ctl_take_token(struct ctl *ctl)
 		return take_file(ctl, ctl->token_file, "--token-file") ? 0 : 1;
 	if (ctl->token_arg == NULL)
 		return 0;
-	bool taken = take(ctl, ctl->token_arg, "--token");
+	bool taken = take_secret(ctl, ctl->token_arg, "--token");
 	if (ctl->token_arg[0] != '\0')
 		fprintf(stderr, "Other users of this machine can see a token on the command line: use --token-file or "
 		    "TRIUMVIR_TOKEN.\n");
@@ -169,10 +169,10 @@ take_environment(struct ctl *ctl)
 	const char *theirs = getenv("CONSUL_HTTP_TOKEN");
 
 	if (own != NULL && own[0] != '\0')
-		return take(ctl, own, "TRIUMVIR_TOKEN");
+		return take_secret(ctl, own, "TRIUMVIR_TOKEN");
 	if (file != NULL && file[0] != '\0')
 		return take_file(ctl, file, "CONSUL_HTTP_TOKEN_FILE");
-	return theirs == NULL || theirs[0] == '\0' || take(ctl, theirs, "CONSUL_HTTP_TOKEN");
+	return theirs == NULL || theirs[0] == '\0' || take_secret(ctl, theirs, "CONSUL_HTTP_TOKEN");
 }
 
 const char *

@@ -106,7 +106,7 @@ start_watch(struct client *c)
 }
 
 /*
- * What is missing from the list counts as gone for those who watch: so after a restart the list waits until the
+ * What is missing from the list counts as gone for clients that watch: so after a restart the list waits until the
  * members from before have been asked.
  */
 static enum tv_err

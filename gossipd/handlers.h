@@ -6,13 +6,13 @@
 
 /* Takes over the listening socket. */
 struct handlers *handlers_new(struct engine *e, int fd);
-/* Tells those that watch. */
+/* Tells the clients that watch. */
 void handlers_event(struct handlers *h, enum gossip_pool pool, const struct swim_event *ev);
 /* A join with origin JOIN_CLIENT came to its end. */
 void handlers_joined(struct handlers *h, enum gossip_pool pool, const struct swim_join *j);
-/* Those who asked to watch before joiner_settled() are answered now. */
+/* Clients that asked to watch before joiner_settled() are answered now. */
 void handlers_settled(struct handlers *h);
-/* Tells those who asked for events; the newest are kept for those who ask later. */
+/* Tells the clients that asked for events; the newest are kept for those that ask later. */
 void handlers_user_event(struct handlers *h, enum gossip_pool pool, const struct swim_user_event *e);
 /* A query that a client may answer. */
 void handlers_heard(struct handlers *h, enum gossip_pool pool, const struct swim_query *q);
@@ -20,9 +20,9 @@ void handlers_heard(struct handlers *h, enum gossip_pool pool, const struct swim
 void handlers_response(struct handlers *h, const struct pool *p, const struct swim_response *r);
 /* To a query with origin ASK_KEYRING. */
 void handlers_key_response(struct handlers *h, const struct pool *p, const struct swim_response *r);
-/* The ring of keys changed: tells those whose links use them. */
+/* The ring of keys changed: tells the clients whose links use them. */
 void handlers_keys(struct handlers *h);
-/* The leave is complete: answers all who asked for it. */
+/* The leave is complete: answers the clients that asked for it. */
 void handlers_left(struct handlers *h);
 void handlers_free(struct handlers *h);
 

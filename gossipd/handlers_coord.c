@@ -5,7 +5,7 @@
 #include "gossipd/handlers_int.h"
 
 #define NAMES_ARENA_MAX (1u << 20)
-#define ENTRIES_BYTES_MAX (3u << 20)	/* of one answer, about 25,000: those who ask take frames of 4 MB */
+#define ENTRIES_BYTES_MAX (3u << 20)	/* of one answer, about 25,000: clients take frames of 4 MB */
 #define ENTRY_BYTES (1 + 5 + 3 * 9 + 1 + COORDINATE_DIMENSIONS * 9)	/* without the name */
 
 struct entries {

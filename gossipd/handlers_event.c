@@ -1,7 +1,7 @@
 /*
  * gossipd.sock: user events and queries.
  *
- * Events are handed to everyone who asked for them, and the newest are kept, so that an rpcd that starts again can
+ * Events are handed to all clients that asked for them, and the newest are kept, so that an rpcd that starts again can
  * show what there was.  A query of ours collects what comes until the core says that it is over.
  */
 #include "config.h"
@@ -58,7 +58,7 @@ send_event(struct client *c, const struct kept *k, bool old)
 }
 
 static struct kept *
-keep(struct handlers_events *he, enum gossip_pool pool, const struct swim_user_event *e)
+keep_event(struct handlers_events *he, enum gossip_pool pool, const struct swim_user_event *e)
 {
 	struct kept *k = malloc(sizeof(*k) + e->name.len + e->payload.len);
 
@@ -82,7 +82,7 @@ keep(struct handlers_events *he, enum gossip_pool pool, const struct swim_user_e
 void
 handlers_user_event(struct handlers *h, enum gossip_pool pool, const struct swim_user_event *e)
 {
-	const struct kept *k = e->name.len + e->payload.len > EVENT_BYTES_MAX ? NULL : keep(h->events, pool, e);
+	const struct kept *k = e->name.len + e->payload.len > EVENT_BYTES_MAX ? NULL : keep_event(h->events, pool, e);
 	struct client *c;
 
 	if (k == NULL)

@@ -55,7 +55,7 @@ bool handlers_pend(struct client *c, uint64_t frame_id, uint64_t token);
 /* Takes the first pending question of this client (NULL: any) and token (UINT64_MAX: any); the caller frees it. */
 struct pending *handlers_unpend(struct handlers *h, const struct client *c, uint64_t token);
 
-/* handlers_key.c: tells the ring as it is now; forgets who asked; forgets all. */
+/* handlers_key.c: tells the ring as it is now; forgets a client that went away; forgets all. */
 void handlers_send_keys(struct client *c);
 void handlers_keys_gone(struct client *c);
 void handlers_keys_done(struct handlers *h);

@@ -41,7 +41,7 @@ answer_join(struct client *c, uint64_t id, enum tv_err err, const char *text, un
 
 /* -- the join itself -- */
 
-/* Why nobody could be contacted, with a remedy where there is one. */
+/* Why no member could be contacted, with a remedy where there is one. */
 static void
 join_error(const struct engine *e, enum gossip_pool pool, const struct swim_join *j, char *text, size_t cap)
 {

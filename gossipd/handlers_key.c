@@ -1,5 +1,5 @@
 /*
- * gossipd.sock: the keys.  rpcd is told the ring for its links; and who asks may list and change the keys of whole
+ * gossipd.sock: the keys.  rpcd is told the ring for its links; and may list and change the keys of whole
  * pools, by the key queries of Serf.
  */
 #include "config.h"
@@ -20,11 +20,11 @@
 #define KEYS_COUNTED_MAX 64		/* different keys in the answers of one pool */
 #define MESSAGES_MAX 256
 #define MESSAGES_BYTES_MAX (256u << 10)
-#define MESSAGE_BYTES_MAX 1024		/* of one member, who may be anybody */
+#define MESSAGE_BYTES_MAX 1024		/* of one member, which may be any host */
 #define NAMES_BYTES_MAX (64u << 20)
 /*
  * Gossip reaches each member with high probability, not for sure; asking twice for the same is harmless here.  Those
- * who are silent are asked again, by name if there are few.
+ * that are silent are asked again, by name if there are few.
  */
 #define TRIES_MAX 3
 #define TRIES_TIME_MAX MONO_S(15)
@@ -45,7 +45,7 @@ struct tally {
 	unsigned key_count, primary_count;
 	struct count keys[KEYS_COUNTED_MAX], primaries[KEYS_COUNTED_MAX];
 	struct buf messages;		/* pairs of node and text */
-	struct buf names;		/* of those who answered, each with its length */
+	struct buf names;		/* of those that answered, each with its length */
 };
 
 /* A question about keys that is not answered yet.  In locked memory: it holds the keys of the answers. */
@@ -191,7 +191,7 @@ keyring_ask_step(struct handlers *h, struct keyring_ask *ask)
 }
 
 static void
-note(struct tally *t, struct span node, struct span text)
+note_message(struct tally *t, struct span node, struct span text)
 {
 	size_t before = t->messages.len;
 
@@ -245,7 +245,7 @@ ask_first(struct handlers *h, struct keyring_ask *ask, enum gossip_pool pool)
 	if (err == TV_OK)
 		return;
 	t->errors++;
-	note(t, span_str(h->e->cluster->node_name),
+	note_message(t, span_str(h->e->cluster->node_name),
 	    span_str(err == TV_ELIMIT ? "too many queries are under way" : tv_strerror(err)));
 	keyring_ask_step(h, ask);
 }
@@ -314,7 +314,7 @@ name_order(const void *a, const void *b)
 	return span_cmp(*(const struct span *)a, *(const struct span *)b);
 }
 
-/* Those who have answered, in order; the caller frees it.  *n 0 also without memory. */
+/* Members that have answered, in order; the caller frees it.  *n 0 also without memory. */
 static struct span *
 answered(const struct tally *t, uint32_t *n)
 {
@@ -373,11 +373,11 @@ take_response(struct tally *t, const struct swim_response *r)
 		count_key(t->primaries, &t->primary_count, m.primary_key);
 	t->errors += !m.result;
 	if (m.message.len > 0 || !m.result)
-		note(t, r->from, m.message);
+		note_message(t, r->from, m.message);
 	arena_done(&a);
 }
 
-/* A filter that names those who are silent; empty when they are many. */
+/* A filter that names the silent members; empty when they are many. */
 static void
 put_silent(const struct tally *t, const struct swim *core, struct buf *filter)
 {
@@ -406,7 +406,7 @@ put_silent(const struct tally *t, const struct swim *core, struct buf *filter)
 	buf_done(&list);
 }
 
-/* Those of whom nothing came, by name: an operator has to go and look at them. */
+/* Members that did not answer, by name: an operator has to go and look at them. */
 static void
 note_silent(struct tally *t, const struct swim *core)
 {
@@ -416,11 +416,11 @@ note_silent(struct tally *t, const struct swim *core)
 
 	while (swim_member_next(core, &cursor, &m))
 		if (m.status == MEMBER_ALIVE && !is_among(names, n, m.name))
-			note(t, m.name, span_str("no answer"));
+			note_message(t, m.name, span_str("no answer"));
 	free(names);
 }
 
-/* One more try for those who are silent, if there is time and somebody waits: true when it is under way. */
+/* One more try for the silent members, if there is time and the client waits: true when it is under way. */
 static bool
 try_again(struct handlers *h, struct keyring_ask *ask, const struct pool *p)
 {
@@ -489,7 +489,7 @@ handlers_key_response(struct handlers *h, const struct pool *p, const struct swi
 		if (ask->pools[pool_kind(p)].token == r->token)
 			break;
 	if (ask == NULL)
-		return;			/* an earlier try, or nobody waits any more */
+		return;			/* an earlier try, or the client has gone */
 	t = &ask->pools[pool_kind(p)];
 	if (r->kind == SWIM_RESPONSE_DATA) {
 		take_response(t, r);

@@ -17,7 +17,7 @@ struct resolve_ask {
 };
 
 static void
-answer(struct client *c, uint64_t id, enum tv_err err, const char *text)
+answer_resolve(struct client *c, uint64_t id, enum tv_err err, const char *text)
 {
 	(void)chan_answer(c->conn.chan, MSG_GOSSIP_RESOLVE, id, err, text, NULL, NULL);
 }
@@ -90,15 +90,15 @@ handlers_on_resolve(void *conn, const struct frame *f)
 	if (err == TV_OK && (m.targets.n != 1 || m.port > UINT16_MAX))
 		err = TV_EFORMAT;
 	if (err == TV_OK && target_parse(m.targets.v[0], (uint16_t)m.port, &t, why) != TV_OK) {
-		answer(c, f->id, TV_EINVAL, why);
+		answer_resolve(c, f->id, TV_EINVAL, why);
 	} else if (err == TV_OK) {
 		struct resolve_ask *q = ask_new(c, f->id);
 
 		if (q == NULL) {
-			answer(c, f->id, TV_EAGAIN, "too many names are being looked up");
+			answer_resolve(c, f->id, TV_EAGAIN, "too many names are being looked up");
 		} else if ((q->resolve = resolver_start(c->h->e->resolver, m.targets.v, 1, (uint16_t)m.port,
 		    RESOLVER_TIMEOUT, false, on_resolved, q)) == NULL) {
-			answer(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM));
+			answer_resolve(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM));
 			ask_free(q);
 		}
 	}

@@ -1,4 +1,4 @@
-/* Joins that nobody has to ask for; see join.h. */
+/* Joins that gossipd begins by itself; see join.h. */
 #include "config.h"
 
 #include <sodium.h>
@@ -39,9 +39,9 @@ struct joiner {
 
 /* -- rejoin after a restart --------------------------------------------------------------- */
 
-/* A member forgotten while nobody else was there is remembered here: the way back to the pool leads through it. */
+/* A member forgotten while no other was there is remembered here: the way back to the pool leads through it. */
 static void
-know(struct pool_joins *pj, const struct addr *addr)
+remember_addr(struct pool_joins *pj, const struct addr *addr)
 {
 	if (pj->known_count == pj->known_cap) {
 		size_t cap = pj->known_cap == 0 ? 16 : pj->known_cap * 2;
@@ -112,7 +112,7 @@ joiner_settled(const struct joiner *j)
 	return j->settled;
 }
 
-/* Nobody of a whole round: asked again and again while nobody else is there. */
+/* No member answered in a whole round: asked again and again while no other is there. */
 static void
 round_over(struct pool_joins *pj)
 {
@@ -257,7 +257,7 @@ on_flood(struct ev_loop *loop, ev_timer *w, int revents)
 		j->flooding = pool_join(e->pools[POOL_WAN], JOIN_TOKEN(JOIN_FLOOD, 0), missing, count, false) == TV_OK;
 }
 
-/* Forgotten while nobody else is there: without its address nothing would lead back to the pool. */
+/* Forgotten while no other is there: without its address nothing would lead back to the pool. */
 static void
 note_reaped(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev)
 {
@@ -265,7 +265,7 @@ note_reaped(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev
 
 	if (ev->member.status != MEMBER_FAILED || !engine_is_alone(j->e, kind))
 		return;
-	know(pj, &ev->member.addr);
+	remember_addr(pj, &ev->member.addr);
 	if (pj->open == 0 && !ev_is_active(&pj->rejoin))
 		retry_wait_longer(pj->joiner->e, &pj->rejoin, &pj->rejoin_wait);
 }

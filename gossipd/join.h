@@ -1,5 +1,5 @@
 /*
- * Joins that nobody has to ask for: the addresses of retry_join and retry_join_wan, the members
+ * Joins that gossipd begins by itself: the addresses of retry_join and retry_join_wan, the members
  * known before a restart, and (on servers) the WAN side of the datacenter's other servers.
  */
 #ifndef TV_GOSSIPD_JOIN_H

@@ -14,7 +14,7 @@ counts(const struct key_source *s, struct mono now)
 
 /* Where it stands in the list; KEY_TROUBLE_SOURCES: nowhere. */
 static unsigned
-find(const struct key_source *list, const struct addr *addr, struct mono now)
+find_source(const struct key_source *list, const struct addr *addr, struct mono now)
 {
 	unsigned i = 0;
 
@@ -39,9 +39,9 @@ make_room(struct key_source *list, struct mono now)
 }
 
 static void
-note(struct key_source *list, const struct addr *addr, unsigned messages, struct mono now)
+note_source(struct key_source *list, const struct addr *addr, unsigned messages, struct mono now)
 {
-	unsigned i = find(list, addr, now);
+	unsigned i = find_source(list, addr, now);
 	struct key_source *at = i < KEY_TROUBLE_SOURCES ? &list[i] : make_room(list, now);
 
 	if (i == KEY_TROUBLE_SOURCES)
@@ -54,14 +54,14 @@ note(struct key_source *list, const struct addr *addr, unsigned messages, struct
 void
 key_trouble_understood(struct key_trouble *t, const struct addr *from, struct mono now)
 {
-	note(t->understood, from, 1, now);
+	note_source(t->understood, from, 1, now);
 }
 
 void
 key_trouble_unread(struct key_trouble *t, const struct addr *from, enum key_peer peer, struct mono now)
 {
 	if (peer != KEY_PEER_STRANGER)
-		note(t->unread, from, peer == KEY_PEER_DIALLED ? KEY_TROUBLE_MESSAGES : 1, now);
+		note_source(t->unread, from, peer == KEY_PEER_DIALLED ? KEY_TROUBLE_MESSAGES : 1, now);
 }
 
 bool
@@ -74,8 +74,8 @@ key_trouble_alone(const struct key_trouble *t, struct mono now, struct addr *fro
 		const struct key_source *s = &t->unread[i];
 
 		understood += counts(&t->understood[i], now);
-		/* Whom we understand as well has another key beside ours, or somebody writes its address. */
-		if (!counts(s, now) || find(t->understood, &s->addr, now) < KEY_TROUBLE_SOURCES)
+		/* A source that we also understand has another key beside ours, or its address is forged. */
+		if (!counts(s, now) || find_source(t->understood, &s->addr, now) < KEY_TROUBLE_SOURCES)
 			continue;
 		unread++;
 		messages += s->messages;

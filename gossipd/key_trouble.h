@@ -1,8 +1,8 @@
 /*
- * Whose keys are wrong: this node's, or those of a stranger?  Judged by who is alone.  Anybody can send bytes that no
- * key opens, so these say nothing of this node while it understands its members: only members of ours, and those that
- * we dialled ourselves, count as witnesses against it, and only when there are more of them than members that it
- * understands.  Pure: time is given by the caller.
+ * Whose keys are wrong: this node's, or those of a stranger?  Judged by which of them is alone.  Any host can send
+ * bytes that no key opens, so these say nothing of this node while it understands its members: only members of ours,
+ * and those that we dialled ourselves, count as witnesses against it, and only when there are more of them than members
+ * that it understands.  Pure: time is given by the caller.
  */
 #ifndef TV_GOSSIPD_KEY_TROUBLE_H
 #define TV_GOSSIPD_KEY_TROUBLE_H

@@ -115,7 +115,7 @@ answer_list(struct pool *p, const struct swim_query *q, const struct seal_ring *
 }
 
 static void
-answer(struct pool *p, const struct swim_query *q, bool result, const char *text)
+answer_key_query(struct pool *p, const struct swim_query *q, bool result, const char *text)
 {
 	struct buf b = BUF_INIT(ANSWER_BYTES_MAX);
 	struct serf_key_response m = { .result = result, .message = span_str(text), .primary_key = span_str("") };
@@ -141,7 +141,7 @@ keyquery_heard(struct engine *e, struct pool *p, const struct swim_query *q)
 	log_safe(q->from, from, sizeof(from));
 	log_debug("keyring", "%s of the %s pool from %s", keyquery_name(op), engine_pool_name(pool_kind(p)), from);
 	if (no != NULL) {
-		answer(p, q, false, no);
+		answer_key_query(p, q, false, no);
 		return;
 	}
 	if (op == KRING_LIST) {
@@ -151,5 +151,5 @@ keyquery_heard(struct engine *e, struct pool *p, const struct swim_query *q)
 	err = kring_change(e->keys, op, q->payload, is_alone(e), text, sizeof(text));
 	if (err != TV_OK)
 		log_warn("keyring", "%s from %s refused: %s", keyquery_name(op), from, text);
-	answer(p, q, err == TV_OK, text);
+	answer_key_query(p, q, err == TV_OK, text);
 }

@@ -51,8 +51,8 @@ void kring_unreadable(struct kring *k, const struct addr *from, enum key_peer pe
 /* As key_trouble_may_judge(). */
 bool kring_may_judge(struct kring *k, struct mono now);
 /*
- * Carries out an order of the operator or an authenticated key query.  all: nobody else is there who could prove the
- * keys, so the whole ring is stored.  On failure nothing is changed and text says why: TV_EINVAL length, TV_ENOENT
+ * Carries out an order of the operator or an authenticated key query.  all: no other member is there that could prove
+ * the keys, so the whole ring is stored.  On failure nothing is changed and text says why: TV_EINVAL length, TV_ENOENT
  * not in the ring, TV_ECONFLICT primary, TV_ELIMIT full, TV_ESYS the file.
  */
 enum tv_err kring_change(struct kring *k, enum kring_op op, struct span key, bool all, char *text, size_t cap);

@@ -24,7 +24,7 @@ keyring_was_seen(const struct kring *k, struct span key)
 }
 
 static void
-see(struct kring *k, struct span key)
+note_key_seen(struct kring *k, struct span key)
 {
 	if (keyring_was_seen(k, key))
 		return;
@@ -101,7 +101,7 @@ keyring_store(struct kring *k)
 	enum tv_err err = TV_OK;
 
 	for (unsigned i = 0; i < s->work.count; i++)
-		see(k, seal_key_at(&s->work, i));
+		note_key_seen(k, seal_key_at(&s->work, i));
 	if (k->seen_changed)
 		err = write_seen(k);
 	if (err == TV_OK) {
@@ -212,6 +212,6 @@ keyring_load_seen(struct kring *k)
 		sodium_free(text);
 	} else {
 		for (unsigned i = 0; i < k->s->seed.count; i++)
-			see(k, seal_key_at(&k->s->seed, i));
+			note_key_seen(k, seal_key_at(&k->s->seed, i));
 	}
 }

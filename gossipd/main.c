@@ -365,7 +365,7 @@ open_keys(struct engine *e)
 }
 
 static enum tv_err
-run(struct daemon_spec *d, struct ev_loop *loop)
+run_gossipd(struct daemon_spec *d, struct ev_loop *loop)
 {
 	struct engine *e = d->ctx;
 	enum tv_err err;
@@ -501,7 +501,7 @@ reload(struct daemon_spec *d)
 }
 
 static void
-stop(struct daemon_spec *d)
+stop_gossipd(struct daemon_spec *d)
 {
 	close_all(d->ctx);
 }
@@ -538,7 +538,8 @@ main(int argc, char **argv)
 		.name = "gossipd", .user = "_gossipd", .opts = gossip_opts, .opt_count = gossip_opt_count,
 		.conf_size = sizeof(conf), .conf = &conf, .cluster = &cluster, .check = check, .open = open_engine,
 		.descriptors = descriptors, .descriptor_keys = "limits.streams and limits.clients",
-		.listens = listens, .policy = policy, .run = run, .reload = reload, .stop = stop, .ctx = &engine,
+		.listens = listens, .policy = policy, .run = run_gossipd, .reload = reload, .stop = stop_gossipd,
+		.ctx = &engine,
 		.without_data = "Members and new keys of the cluster are no longer saved: a restart would lose them. "
 		    "If the folder was moved, move it back; if it is lost, restart gossipd to create it again",
 		.socket_users = { "_rpcd", "_raftd" }, .socket_group = DAEMON_GROUP,

@@ -48,7 +48,7 @@ arm(struct pool *p, struct mono deadline)
 	ev_timer_start(p->conf.loop, &p->tick);
 }
 
-/* Whom we forget while nobody else is there stays in the file: asked again, it may lead back to the pool. */
+/* A member forgotten while no other is there stays in the file: asked again, it may lead back to the pool. */
 static bool
 keeps(const struct pool *p, const struct swim_event *ev)
 {
@@ -194,7 +194,7 @@ on_batch(void *ctx)
 	udp_flush(p->udp);
 }
 
-/* Only others prove a key.  Datagrams cannot be our own: nobody probes itself, though it may dial itself. */
+/* Only others prove a key.  Datagrams cannot be our own: no node probes itself, though it may dial itself. */
 static void
 on_opened(void *ctx, const struct addr *from, unsigned key)
 {
@@ -357,7 +357,7 @@ open_snapshot(struct pool *p, struct snapshot_found *found)
 }
 
 /*
- * Members from before the restart: shown as failed or left for the rest of their time, unless somebody says
+ * Members from before the restart: shown as failed or left for the rest of their time, unless a member says
  * otherwise.  Without this a restart would make failed members vanish, and the catalog with them.
  */
 static void
@@ -447,7 +447,7 @@ pool_join(struct pool *p, uint64_t token, const struct addr *addrs, unsigned cou
 	return feed_now(p, &in);
 }
 
-/* Remembered at once: who is stopped while leaving has left. */
+/* Remembered at once: a node stopped while leaving has left. */
 enum tv_err
 pool_leave(struct pool *p)
 {

@@ -50,11 +50,11 @@ struct pool_conf {
 
 struct pool_refusal {
 	struct mono at;
-	struct addr from;		/* whom we asked */
+	struct addr from;		/* of the member asked */
 	char why[LOG_REFUSAL_BYTES];	/* printable */
 };
 
-/* NULL with a log line.  *found: who was there before the last stop; the caller frees it. */
+/* NULL with a log line.  *found: the members before the last stop; the caller frees it. */
 struct pool *pool_new(const struct pool_conf *conf, struct snapshot_found *found);
 /* Closes without leaving. */
 void pool_free(struct pool *p);

@@ -60,7 +60,7 @@ release(struct resolve *l)
 }
 
 static void
-note(struct resolver *r, const struct resolver_answer *a)
+note_outcome(struct resolver *r, const struct resolver_answer *a)
 {
 	r->stats.lookups++;
 	if (a->outcome == TARGET_FOUND)
@@ -71,11 +71,11 @@ note(struct resolver *r, const struct resolver_answer *a)
 
 /* False: it was the last one, and the look-up is gone. */
 static bool
-give(struct resolve *l, unsigned place, const struct resolver_answer *a)
+give_answer(struct resolve *l, unsigned place, const struct resolver_answer *a)
 {
 	l->answered[place] = true;
 	l->left--;
-	note(l->r, a);
+	note_outcome(l->r, a);
 	resolver_done *done = l->done;
 	void *ctx = l->ctx;
 	bool more = l->left > 0;
@@ -92,7 +92,7 @@ fail_rest(struct resolve *l, const char *why)
 	struct resolver_answer a = { .outcome = TARGET_UNANSWERED, .why = span_str(why) };
 
 	for (unsigned i = 0, n = l->count; i < n; i++)
-		if (!l->answered[i] && !give(l, i, &a))
+		if (!l->answered[i] && !give_answer(l, i, &a))
 			return;
 }
 
@@ -126,7 +126,7 @@ on_frame(void *ctx, const struct frame *f)
 	if (err == TV_OK && (m.place >= l->count || l->answered[m.place] || !read_answer(&m, why, &a)))
 		err = TV_EFORMAT;
 	if (err == TV_OK)
-		(void)give(l, (unsigned)m.place, &a);
+		(void)give_answer(l, (unsigned)m.place, &a);
 	arena_done(&arena);
 	return err;		/* else on_ended() ends it */
 }

@@ -22,7 +22,7 @@
 struct snapshot;
 
 struct snapshot_member {
-	struct swim_restore restore;	/* age is 0; what was alive is MEMBER_FAILED until somebody says otherwise */
+	struct swim_restore restore;	/* age is 0; what was alive is MEMBER_FAILED until a member says otherwise */
 	bool was_alive;
 	int64_t since;			/* seconds since 1970, of the last change */
 };
@@ -52,7 +52,7 @@ void snapshot_member(struct snapshot *s, const struct swim_member *m, int64_t si
 void snapshot_gone(struct snapshot *s, struct span name);
 /* Taken when a clock has grown, or the incarnation is another one. */
 void snapshot_clocks(struct snapshot *s, const struct swim_clocks *c);
-/* Nothing but the incarnation is remembered from here on, and nobody is joined after a restart. */
+/* Nothing but the incarnation is remembered from here on, and no member is joined after a restart. */
 void snapshot_leave(struct snapshot *s);
 /*
  * Writes what waits.  When the file has outgrown its content, or has lost lines, it is written afresh from `core`

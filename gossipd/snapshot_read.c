@@ -179,7 +179,7 @@ read_incarnation(struct span text, struct snapshot_found *f)
 	return true;
 }
 
-/* Who left remembers nobody; only the incarnation must not start over. */
+/* A node that left remembers no members; only the incarnation must not start over. */
 static void
 forget_all(struct replay *r)
 {

@@ -19,7 +19,7 @@
 #include "gossipd/streams.h"
 
 #define READ_BYTES 65536
-#define FIRST_BYTES MONO_S(2)		/* of who dials us */
+#define FIRST_BYTES MONO_S(2)		/* of peers that dial */
 #define OUT_BYTES_MAX (48u << 20)	/* one wrapped message */
 
 enum phase { PHASE_CONNECT, PHASE_WRITE_REQUEST, PHASE_READ, PHASE_WRITE_ANSWER };
@@ -41,7 +41,7 @@ struct exchange {
 struct streams {
 	struct streams_conf conf;
 	struct listener *listener;
-	struct strangers unread;	/* accepted, and nobody knows yet who it is */
+	struct strangers unread;	/* accepted, and not proven yet */
 	struct strangers answered;	/* what came was for our keys, and whole */
 	struct exchange *first;
 	struct packet_scratch *scratch;
@@ -151,7 +151,7 @@ take_place(struct streams *t, struct strangers *table, struct exchange *st, uint
 
 /* A request was read whole: ask the core, and answer. */
 static void
-answer(struct exchange *st)
+answer_request(struct exchange *st)
 {
 	struct streams *t = st->set;
 	struct span body = t->conf.on_request(t->conf.ctx, &st->peer, stream_message(&st->reader));
@@ -233,7 +233,7 @@ read_some(struct exchange *st)
 	else if (st->dialled)
 		exchange_end(st, stream_message(&st->reader), TV_OK);
 	else
-		answer(st);
+		answer_request(st);
 }
 
 static void

@@ -31,7 +31,7 @@ struct streams_conf {
 	struct span (*on_request)(void *ctx, const struct addr *from, const struct stream_message *m);
 	/* The end of an exchange of ours: m, or NULL and why. Never called from within streams_dial(). */
 	void (*on_end)(void *ctx, uint64_t id, const struct stream_message *m, enum tv_err why);
-	/* Is this the source (common/net/source.h) of a member, or of somebody whom we are to join? */
+	/* Is this the source (common/net/source.h) of a member, or of a node that is to be joined? */
 	bool (*is_known)(void *ctx, uint64_t source);
 	/* What came is not for our keys, or the peer says that of what we sent. */
 	void (*on_unreadable)(void *ctx, const struct addr *peer, bool dialled);
@@ -39,7 +39,7 @@ struct streams_conf {
 
 struct streams_stats {
 	uint64_t accepted, dialled, refused, failed;	/* failed: accepted ones that broke a rule or a deadline */
-	uint64_t bad_key;		/* with another key than ours, whoever dialled */
+	uint64_t bad_key;		/* with another key than ours, on either side */
 	uint64_t crowded;		/* ended for the sake of others, because all together were too large */
 	uint64_t evicted;		/* accepted ones that made room for newer ones */
 	unsigned open, unread;		/* unread: accepted ones of which no whole request came yet */

@@ -7,7 +7,7 @@
 #include "gossipd/tags.h"
 
 static void
-drop(struct member_tag *tag)
+free_tag(struct member_tag *tag)
 {
 	free((void *)tag->name.p);
 	free((void *)tag->value.p);
@@ -37,7 +37,7 @@ append(struct tagset *t, struct span name, struct span value)
 		return TV_ENOMEM;
 	t->tags = more;
 	if (set(&fresh.name, name) != TV_OK || set(&fresh.value, value) != TV_OK) {
-		drop(&fresh);
+		free_tag(&fresh);
 		return TV_ENOMEM;
 	}
 	t->tags[t->count++] = fresh;
@@ -57,7 +57,7 @@ tagset_put(struct tagset *t, struct span name, struct span value)
 		return value.len == 0 ? TV_OK : append(t, name, value);
 	if (value.len > 0)
 		return set(&t->tags[i].value, value);
-	drop(&t->tags[i]);
+	free_tag(&t->tags[i]);
 	memmove(&t->tags[i], &t->tags[i + 1], (t->count - i - 1) * sizeof(*t->tags));
 	t->count--;
 	return TV_OK;
@@ -92,7 +92,7 @@ void
 tagset_done(struct tagset *t)
 {
 	for (uint32_t i = 0; i < t->count; i++)
-		drop(&t->tags[i]);
+		free_tag(&t->tags[i]);
 	free(t->tags);
 	*t = (struct tagset){ 0 };
 }

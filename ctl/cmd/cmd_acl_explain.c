@@ -415,7 +415,7 @@ print_json(struct explain *x, struct answer *a)
 }
 
 static int
-answer(struct explain *x)
+answer_question(struct explain *x)
 {
 	struct answer a = { .rule = BUF_INIT(RULE_BYTES_MAX), .missing = BUF_INIT(RULE_BYTES_MAX) };
 	struct acl_set *set;
@@ -455,7 +455,7 @@ acl_explain(struct ctl *ctl)
 	x.left_out = json_array();
 	ask_agent(&x);
 	if (add_token(&x))
-		rc = answer(&x);
+		rc = answer_question(&x);
 	for (size_t i = 0; i < json_array_size(x.sources); i++)
 		acl_rules_free(x.lists[i]);
 	free(x.lists);

@@ -1,4 +1,4 @@
-/* clusterctl acl auth-method, binding-rule: who may log in with whose word, and what that gives. */
+/* clusterctl acl auth-method, binding-rule: which identities may log in, and what that gives. */
 #include <stdio.h>
 
 #include "ctl/acl.h"

@@ -92,7 +92,7 @@ change(json_t *conf, const char *arg)
 	return false;
 }
 
-/* Reads, changes, and writes if nobody else did meanwhile. */
+/* Reads, changes, and writes unless it was changed meanwhile. */
 int
 autopilot_set(struct ctl *ctl)
 {

@@ -175,7 +175,7 @@ cmd_join(struct ctl *ctl)
 	return wait_caught_up(ctl);
 }
 
-/* Was it root who was refused, on the socket of this machine and without a token? */
+/* Was root refused, on the socket of this machine and without a token? */
 static bool
 is_for_raftd(struct ctl *ctl, const struct client_answer *a)
 {

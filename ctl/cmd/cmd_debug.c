@@ -116,7 +116,7 @@ hide_in_conf(struct span text, struct buf *out)
 /* -- the archive -- */
 
 static void
-add(struct debug *d, const char *name, struct span text)
+add_file(struct debug *d, const char *name, struct span text)
 {
 	struct buf plain = BUF_INIT(TEXT_BYTES_MAX);
 
@@ -136,12 +136,12 @@ add_json(struct debug *d, const char *name, json_t *value)
 	hide_in(value);
 	text = json_dumps(value, JSON_INDENT(2) | JSON_ENCODE_ANY);
 	if (text != NULL)
-		add(d, name, span_str(text));
+		add_file(d, name, span_str(text));
 	free(text);
 }
 
 static void
-note(struct debug *d, const char *name, const char *why)
+note_error(struct debug *d, const char *name, const char *why)
 {
 	char *safe = out_safe(span_str(why));
 
@@ -168,7 +168,7 @@ wait_until(struct debug *d, const struct client *c, struct mono until)
 	return false;
 }
 
-/* GETs JSON into the archive; false: nobody answers there. */
+/* GETs JSON into the archive; false: no answer. */
 static bool
 capture(struct debug *d, const char *path, const char *name)
 {
@@ -190,7 +190,7 @@ capture(struct debug *d, const char *path, const char *name)
 		add_json(d, name, value);
 	} else if (!d->ends) {
 		snprintf(why, sizeof(why), "%s", a.status == 0 ? a.error : buf_cstr(&a.body));
-		note(d, name, why[0] != '\0' ? why : "refused");
+		note_error(d, name, why[0] != '\0' ? why : "refused");
 	}
 	json_decref(value);
 	client_answer_done(&a);
@@ -249,9 +249,9 @@ add_conf(struct debug *d, const char *daemon, const char *dir)
 		(void)file_read_fd(fd, &text);
 	hide_in_conf(buf_span(&text), &hidden);
 	if (text.len > 0)
-		add(d, name, buf_span(&hidden));
+		add_file(d, name, buf_span(&hidden));
 	if (status != 0)
-		note(d, name, "the daemon does not accept its configuration, or cannot be run");
+		note_error(d, name, "the daemon does not accept its configuration, or cannot be run");
 	if (fd >= 0)
 		close(fd);
 	buf_done(&text);
@@ -295,9 +295,9 @@ collect(struct debug *d)
 	d->begin = clock_mono();
 	capture_over_time(d);
 	if (!client_busy(d->log))
-		note(d, "logs.txt", log.status != 0 ? "refused, or ended early" : log.error);
+		note_error(d, "logs.txt", log.status != 0 ? "refused, or ended early" : log.error);
 	client_cancel(d->set, d->log);
-	add(d, "logs.txt", buf_span(&log.body));
+	add_file(d, "logs.txt", buf_span(&log.body));
 	client_answer_done(&log);
 }
 
@@ -318,7 +318,7 @@ add_index(struct debug *d, const char *node)
 }
 
 static int
-tell(struct debug *d, const char *file, uint64_t bytes)
+print_result(struct debug *d, const char *file, uint64_t bytes)
 {
 	json_t *all, *error;
 	size_t i;
@@ -349,7 +349,7 @@ file_name(const char *node, char out[64])
 }
 
 static int
-run(struct debug *d, const char *node)
+capture_all(struct debug *d, const char *node)
 {
 	char plain[64], folder[128], file[4096], stamp[32];
 	const char *output = ctl_opt(d->ctl, "output");
@@ -377,7 +377,7 @@ run(struct debug *d, const char *node)
 		fprintf(stderr, "clusterctl: debug: %s: %s\n", file, strerror(errno));
 		return 1;
 	}
-	return tell(d, file, bytes);
+	return print_result(d, file, bytes);
 }
 
 /* A length of time within bounds; false after a sentence. */
@@ -414,7 +414,7 @@ cmd_debug(struct ctl *ctl)
 	d.log = ctl_new_client(ctl);
 	d.errors = json_array();
 	progress_init(&d.progress);
-	rc = run(&d, json_text(json_object_get(self, "Config"), "NodeName"));
+	rc = capture_all(&d, json_text(json_object_get(self, "Config"), "NodeName"));
 	json_decref(d.errors);
 	json_decref(self);
 	client_free(d.asker);

@@ -104,7 +104,7 @@ become_ordinary(const struct passwd *pw)
 	    setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0);
 }
 
-/* The user to run as when started by root: who called sudo, else nobody. */
+/* The user to run as when started by root: the one that called sudo, else "nobody". */
 static const struct passwd *
 ordinary_user(void)
 {
@@ -224,7 +224,7 @@ wait_ready(struct dev *d)
 
 /* PUTs; the answer's status, and of a token its secret. */
 static long
-put(struct client *c, const char *path, struct span body, struct buf *secret, char *why, size_t cap)
+put_body(struct client *c, const char *path, struct span body, struct buf *secret, char *why, size_t cap)
 {
 	struct client_answer a;
 	json_t *token = NULL;
@@ -252,7 +252,7 @@ give_agent_token(struct dev *d)
 
 	body.secret = true;
 	buf_printf(&body, "{\"Token\":\"%s\"}", buf_cstr(&d->secret));
-	if (put(c, "/v1/agent/token/agent", buf_span(&body), NULL, why, sizeof(why)) != 200)
+	if (put_body(c, "/v1/agent/token/agent", buf_span(&body), NULL, why, sizeof(why)) != 200)
 		fprintf(stderr, "clusterctl: dev: the node has no token of its own, so it cannot register itself: "
 		    "%s\n", why);
 	buf_done(&body);
@@ -269,7 +269,7 @@ bootstrap(struct dev *d)
 
 	d->secret.secret = true;
 	while (!d->stop && d->secret.len == 0 && mono_before(clock_mono(), end)) {
-		if (put(c, "/v1/acl/bootstrap", SPAN_NONE, &d->secret, why, sizeof(why)) == 403)
+		if (put_body(c, "/v1/acl/bootstrap", SPAN_NONE, &d->secret, why, sizeof(why)) == 403)
 			break;
 		if (d->secret.len == 0)
 			take_signals(d, DEV_POLL_MS);
@@ -335,7 +335,7 @@ print_addresses(const struct dev *d)
 }
 
 static bool
-serve(struct dev *d, const struct passwd *pw)
+run_daemons(struct dev *d, const struct passwd *pw)
 {
 	if (!make_dir(d, pw) || !write_config(d))
 		return false;
@@ -387,7 +387,7 @@ cmd_dev(struct ctl *ctl)
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	d.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	ok = d.signals >= 0 && serve(&d, pw);
+	ok = d.signals >= 0 && run_daemons(&d, pw);
 	stop_daemons(&d);
 	buf_done(&d.secret);
 	if (d.dir[0] != '\0')

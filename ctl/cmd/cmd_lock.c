@@ -1,10 +1,10 @@
 /*
  * clusterctl lock: runs a command while it holds a lock, or one of the places of a semaphore.
  *
- * The promise: nobody else holds the lock while the command runs.  The session that holds it ends at the earliest
+ * The promise: no other process holds the lock while the command runs.  The session that holds it ends at the earliest
  * SESSION_TTL_S after the last renewal that a server has seen, and renewals count from when they were sent; the command
  * is asked to end LOST_AFTER_S after that and killed CHILD_GRACE_S later, which is before.  So it does not rest on lock
- * delays, which a new leader does not know.  What a stopped machine does when it wakes nobody can promise: that is what
+ * delays, which a new leader does not know.  What a stopped machine does when it wakes cannot be promised: that is what
  * TRIUMVIR_FENCE is for.
  */
 #include <errno.h>
@@ -142,9 +142,9 @@ pause_for(struct lock *l, struct mono time)
 		(void)turn(l, mono_min(until, l->give_up));
 }
 
-/* One question; *a is to be freed.  False: it is over, or nobody answered. */
+/* One question; *a is to be freed.  False: it is over, or no answer came. */
 static bool
-ask(struct lock *l, const char *method, const struct buf *path, struct span body, struct client_answer *a)
+ask_agent(struct lock *l, const char *method, const struct buf *path, struct span body, struct client_answer *a)
 {
 	bool ended = false;
 
@@ -207,7 +207,7 @@ make_session(struct lock *l)
 	buf_puts(&path, "/v1/session/create");
 	do {
 		l->renewed = clock_mono();
-		(void)ask(l, "PUT", &path, span_str(body != NULL ? body : ""), &a);
+		(void)ask_agent(l, "PUT", &path, span_str(body != NULL ? body : ""), &a);
 		made = body_of(&a);
 		if (strlen(json_text(made, "ID")) == UUID_BYTES) {
 			memcpy(l->session, json_text(made, "ID"), UUID_BYTES + 1);
@@ -267,14 +267,14 @@ put_question(const struct lock *l, struct buf *path)
 }
 
 static bool
-look(struct lock *l, char holder[UUID_BYTES + 1], bool *again)
+read_lock(struct lock *l, char holder[UUID_BYTES + 1], bool *again)
 {
 	struct buf path = BUF_INIT(PATH_BYTES_MAX);
 	struct client_answer a;
 	bool good;
 
 	put_question(l, &path);
-	good = ask(l, "GET", &path, SPAN_NONE, &a) && look_at(l, &a, holder);
+	good = ask_agent(l, "GET", &path, SPAN_NONE, &a) && look_at(l, &a, holder);
 	*again = !good && may_try_again(l, &a);
 	if (!good)
 		l->index = 0;
@@ -288,14 +288,14 @@ look(struct lock *l, char holder[UUID_BYTES + 1], bool *again)
  * at; l->refused: it will not be.
  */
 static enum outcome
-put(struct lock *l, const char *last, const char *query, struct span body)
+put_key(struct lock *l, const char *last, const char *query, struct span body)
 {
 	struct buf path = BUF_INIT(PATH_BYTES_MAX);
 	struct client_answer a;
 	enum outcome done = AGAIN;
 
 	path_of(l, &path, last, query);
-	(void)ask(l, "PUT", &path, body, &a);
+	(void)ask_agent(l, "PUT", &path, body, &a);
 	if (a.status == 200) {
 		done = is_true(&a) ? GOT : NOT_GOT;
 	} else {
@@ -342,7 +342,7 @@ try_lock(struct lock *l)
 
 	snprintf(query, sizeof(query), "?acquire=%s&flags=%" PRIu64, l->session, LOCK_FLAGS);
 	l->index = 0;
-	if (put(l, LOCK_KEY, query, SPAN_NONE) != NOT_GOT || l->denials++ == 0)
+	if (put_key(l, LOCK_KEY, query, SPAN_NONE) != NOT_GOT || l->denials++ == 0)
 		return;
 	/* Free, and refused twice in a row. */
 	show_waiting(l, "");
@@ -357,7 +357,7 @@ try_semaphore(struct lock *l)
 	snprintf(query, sizeof(query), "?cas=%" PRIu64 "&flags=%" PRIu64, l->view.modify_index, SEMAPHORE_FLAGS);
 	l->index = 0;
 	if (body != NULL)
-		(void)put(l, LOCK_KEY, query, span_str(body));
+		(void)put_key(l, LOCK_KEY, query, span_str(body));
 	free(body);
 }
 
@@ -368,7 +368,7 @@ make_contender(struct lock *l)
 	char query[128];
 
 	snprintf(query, sizeof(query), "?acquire=%s&flags=%" PRIu64, l->session, SEMAPHORE_FLAGS);
-	while (put(l, l->session, query, SPAN_NONE) != GOT) {
+	while (put_key(l, l->session, query, SPAN_NONE) != GOT) {
 		if (is_over(l) || l->refused)
 			return NOT_GOT;
 		pause_for(l, RETRY);
@@ -398,7 +398,7 @@ contend(struct lock *l)
 	if (make_session(l) != GOT || (l->places > 1 && make_contender(l) != GOT))
 		return l->gone && !l->refused ? AGAIN : NOT_GOT;
 	while (done == AGAIN && !l->gone && !l->refused && l->asked_to_end == 0) {
-		if (!look(l, holder, &again)) {
+		if (!read_lock(l, holder, &again)) {
 			if (!again && !l->gone)
 				done = NOT_GOT;
 			continue;
@@ -531,7 +531,7 @@ hold(struct lock *l, pid_t pid, const char **lost)
 }
 
 static pid_t
-start(struct lock *l)
+start_child(struct lock *l)
 {
 	struct buf vars[4] = { BUF_INIT(256), BUF_INIT(PATH_BYTES_MAX), BUF_INIT(256), BUF_INIT(256) };
 	char held[] = "CONSUL_LOCK_HELD=true", *variables[] = { held, NULL, NULL, NULL, NULL, NULL };
@@ -623,7 +623,7 @@ release_semaphore(struct lock *l)
 	return change(l, "DELETE", l->session, "", SPAN_NONE) && done;
 }
 
-/* The entry goes when nobody has it, as Consul's command does it. */
+/* The entry goes when no process has it, as Consul's command does it. */
 static void
 clean_up(struct lock *l)
 {
@@ -632,7 +632,7 @@ clean_up(struct lock *l)
 	if (!look_quickly(l) || l->view.modify_index == 0 || l->view.verdict != LOCK_FREE || l->view.holders > 0)
 		return;
 	snprintf(query, sizeof(query), "?cas=%" PRIu64, l->view.modify_index);
-	(void)change(l, "DELETE", LOCK_KEY, query, SPAN_NONE);		/* somebody else may have come */
+	(void)change(l, "DELETE", LOCK_KEY, query, SPAN_NONE);		/* another holder may have come */
 }
 
 /* held: else there is only a session, and an entry of a contender. */
@@ -669,7 +669,7 @@ wrong(struct ctl *ctl, const char *option, const char *what)
 	return 2;
 }
 
-/* "Lock for 'COMMAND' at 'PREFIX'": whoever looks at the sessions knows it. */
+/* "Lock for 'COMMAND' at 'PREFIX'": a reader of the sessions knows it. */
 static char *
 default_name(struct ctl *ctl, const char *prefix)
 {
@@ -722,7 +722,7 @@ run_held(struct lock *l)
 {
 	const char *lost = NULL;
 	int status = 0, rc = 0;
-	pid_t pid = l->asked_to_end == 0 ? start(l) : 0;
+	pid_t pid = l->asked_to_end == 0 ? start_child(l) : 0;
 
 	if (pid > 0)
 		status = hold(l, pid, &lost);

@@ -16,7 +16,7 @@ cmd_monitor(struct ctl *ctl)
 	ctl_param(&path, "logjson", ctl->json ? "" : NULL);
 	client_stream(ctl_client(ctl), buf_cstr(&path), stdout, &a);
 	if (ferror(stdout))
-		rc = 1;			/* whoever read it has gone */
+		rc = 1;			/* its reader has gone */
 	else if (a.status == 200)
 		fprintf(stderr, "clusterctl: monitor: rpcd has ended the stream\n");
 	else

@@ -89,7 +89,7 @@ find_in_datacenters(struct ctl *ctl, const char *name, struct coordinate *out)
 }
 
 static int
-find(struct ctl *ctl, const char *name, bool wan, struct coordinate *out)
+find_coordinate(struct ctl *ctl, const char *name, bool wan, struct coordinate *out)
 {
 	struct client_answer a;
 	json_t *entry = get(ctl, "/v1/agent/coordinate/", name, wan ? "?wan=1" : "", &a);
@@ -158,7 +158,7 @@ cmd_rtt(struct ctl *ctl)
 		fprintf(stderr, "clusterctl: rtt: name two different members; \"%s\" is %s\n", to,
 		    own == NULL ? "given twice" : "this node itself");
 		rc = 2;
-	} else if ((rc = find(ctl, from, wan, &a)) == 0 && (rc = find(ctl, to, wan, &b)) == 0) {
+	} else if ((rc = find_coordinate(ctl, from, wan, &a)) == 0 && (rc = find_coordinate(ctl, to, wan, &b)) == 0) {
 		show(ctl, from, to, wan, coordinate_rtt(&a, &b).ns);
 	}
 	free(own);

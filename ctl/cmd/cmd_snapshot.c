@@ -139,7 +139,7 @@ grow_begin(struct growing *g, const char *file)
 	return g->f == NULL ? strerror(errno) : NULL;
 }
 
-/* A name that nobody has, for the moment before the rename, which replaces an older snapshot of the same name. */
+/* A name that no file has, for the moment before the rename, which replaces an older snapshot of the same name. */
 static bool
 grow_name(struct growing *g, const char *file)
 {

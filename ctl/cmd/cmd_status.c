@@ -75,7 +75,7 @@ ask_within(struct status *s, const char *path, int timeout_s)
 }
 
 static struct part
-ask(struct status *s, const char *path)
+ask_agent(struct status *s, const char *path)
 {
 	return ask_within(s, path, ASK_TIMEOUT_S);
 }
@@ -100,7 +100,7 @@ ask_health(struct status *s)
 	leaders = ask_within(s, RAFT_HEALTH, LEADER_TIMEOUT_S);
 	part_done(&s->health);
 	/* It has gone since, or does not answer. */
-	s->health = leaders.value != NULL ? leaders : ask(s, RAFT_HEALTH "?stale");
+	s->health = leaders.value != NULL ? leaders : ask_agent(s, RAFT_HEALTH "?stale");
 	if (leaders.value == NULL && raft_leader(s->health.value) != NULL) {
 		part_done(&s->health);
 		s->health = leaders;
@@ -115,7 +115,7 @@ ask_self(struct status *s)
 {
 	struct client *c = ctl_client(s->ctl);
 
-	s->self = ask(s, "/v1/agent/self");
+	s->self = ask_agent(s, "/v1/agent/self");
 	if (s->self.value != NULL || !s->self.refused || client_socket(c) == NULL || client_token_from(c) == NULL ||
 	    strcmp(s->self.why, "ACL not found") != 0)
 		return;
@@ -124,7 +124,7 @@ ask_self(struct status *s)
 	s->self.why = NULL;
 	client_forget_token(c);
 	part_done(&s->self);
-	s->self = ask(s, "/v1/agent/self");
+	s->self = ask_agent(s, "/v1/agent/self");
 }
 
 /* -- lines -- */
@@ -434,7 +434,7 @@ say_not_told(struct status *s)
 		say(s, UNKNOWN("See leader"), "not reported by any server");
 }
 
-/* As the server of this node sees it, for who may not ask the others. */
+/* As the server of this node sees it, for users that may not ask the others. */
 static void
 say_leader_here(struct status *s)
 {
@@ -508,7 +508,7 @@ check_quorum(struct status *s)
 
 #define DISK_FULL "its disk is full"
 
-/* What to do about a server, by the reason that raftd gives.  Without a leader nobody can be removed. */
+/* What to do about a server, by the reason that raftd gives.  Without a leader none can be removed. */
 static const char *
 remedy_of(const char *reason, const char *name, bool leader, char text[REMEDY_BYTES])
 {
@@ -665,7 +665,7 @@ is_listed(void *ctx, const char *name, const char *id)
 	buf_puts(&path, "/v1/catalog/node/");
 	client_encode(&path, name, false);
 	buf_puts(&path, "?stale");
-	found = ask(ctx, buf_cstr(&path));
+	found = ask_agent(ctx, buf_cstr(&path));
 	node = json_object_get(found.value, "Node");
 	listed = strcmp(json_text(node, "Node"), name) == 0 && strcasecmp(json_text(node, "ID"), id) == 0;
 	part_done(&found);
@@ -867,7 +867,7 @@ check_keyring(struct status *s)
 		say_not_told(s);
 		return;
 	}
-	keys = ask(s, "/v1/operator/keyring");
+	keys = ask_agent(s, "/v1/operator/keyring");
 	json_array_foreach(keys.value, i, pool)
 		check_pool(s, pool);
 	if (keys.value == NULL)
@@ -911,9 +911,9 @@ cmd_status(struct ctl *ctl)
 		client_within(ctl_client(ctl), LIMIT);
 	ask_self(&s);
 	if (s.self.value != NULL) {
-		s.members = ask(&s, "/v1/agent/members");
-		s.wan = ask(&s, "/v1/agent/members?wan=1");
-		s.checks = ask(&s, "/v1/agent/checks");
+		s.members = ask_agent(&s, "/v1/agent/members");
+		s.wan = ask_agent(&s, "/v1/agent/members?wan=1");
+		s.checks = ask_agent(&s, "/v1/agent/checks");
 		ask_health(&s);
 	}
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {

@@ -140,7 +140,7 @@ wait_for(struct watch *w, const struct client *c, struct mono until)
 	return false;
 }
 
-/* Waits longer after each failure, and not as long as others who saw the same. */
+/* Waits longer after each failure, and not as long as others that saw the same. */
 static void
 back_off(struct watch *w)
 {
@@ -305,7 +305,7 @@ is_same(struct span a, struct span b)
 }
 
 static void
-take(struct watch *w, struct span text)
+take_value(struct watch *w, struct span text)
 {
 	if (w->kind->events) {
 		take_events(w, text);
@@ -344,7 +344,7 @@ may_pass(const struct client_answer *a)
 
 /* What is no answer: tells it once in a row, and waits; or that is the end. */
 static void
-fail(struct watch *w, const struct client_answer *a)
+on_failure(struct watch *w, const struct client_answer *a)
 {
 	bool handled = w->argv != NULL || w->hook != NULL;
 
@@ -369,7 +369,7 @@ step(struct watch *w, const struct client_answer *a, struct mono asked)
 	uint64_t before = w->index;
 
 	if (text.len == 0) {
-		fail(w, a);
+		on_failure(w, a);
 		return;
 	}
 	if (w->failures > 0)
@@ -377,7 +377,7 @@ step(struct watch *w, const struct client_answer *a, struct mono asked)
 	w->failures = 0;
 	w->index = a->index;
 	if (before != a->index)
-		take(w, text);
+		take_value(w, text);
 	else if (mono_before(clock_mono(), mono_add(asked, MONO_MS(QUICK_MS))))
 		(void)wait_for(w, NULL, mono_add(clock_mono(), MONO_MS(BACKOFF_MS)));
 	if (a->index < before && !w->kind->events)

@@ -2,7 +2,7 @@
  * The guides of clusterctl keyring.
  *
  * rotate   makes a key, installs it everywhere, makes it the primary one, removes the old one; after each step it
- *          looks whether everybody has followed, and when somebody has not, stops and says how to go on.
+ *          looks whether all members have followed, and when one has not, stops and says how to go on.
  * encrypt  says what the next step is on the way from plaintext to encryption.
  */
 #include <errno.h>
@@ -26,7 +26,7 @@ count_in(const json_t *pool, const char *map, const char *key)
 	return json_integer_value(json_object_get(json_object_get(pool, map), key));
 }
 
-/* Does every member of every pool have this key (as its primary one)?  Says who does not. */
+/* Does every member of every pool have this key (as its primary one)?  Says which does not. */
 static bool
 everybody(const json_t *list, const char *map, const struct ctl_key *key, const char *lack)
 {

@@ -12,7 +12,7 @@
 const char *raft_state(json_t *server);
 /* The leader among the "Servers" of a configuration or a health answer; NULL: none is known. */
 const json_t *raft_leader(const json_t *answer);
-/* Prints to stderr whom a cluster without a leader waits for, as this node's server, or any, sees it. */
+/* Prints to stderr which servers a cluster without a leader waits for, as this node's server, or any, sees it. */
 void raft_why_no_leader(struct ctl *ctl);
 
 #endif

@@ -111,7 +111,7 @@ struct join_run {
 	unsigned pending, contacted, asked;
 	enum tv_err error;
 	struct addr error_addr;
-	struct addr rival;		/* claimed our name meanwhile; len 0: nobody */
+	struct addr rival;		/* claimed our name meanwhile; len 0: none */
 	bool quiet;
 };
 
@@ -136,7 +136,7 @@ struct heard_query {
 	uint64_t ltime;
 	uint32_t id;
 	struct mono deadline;
-	struct addr to;		/* who asks */
+	struct addr to;		/* of the asking node */
 	bool ours;
 	uint8_t relay_factor;
 	uint8_t source_len;
@@ -167,7 +167,7 @@ struct asked {
 	uint64_t ltime, token;
 	uint32_t id;
 	unsigned wanted;		/* what makes a member's answer complete */
-	enum vote vote;			/* asked by conflict.c: nobody else is told */
+	enum vote vote;			/* asked by conflict.c: no client is told */
 	struct mono deadline;
 	struct answerers from;
 };
@@ -175,7 +175,7 @@ struct asked {
 /* The vote on our own name. */
 struct conflict {
 	unsigned open;			/* queries that run: one, or two while the rival spells the name otherwise */
-	struct addr rival;		/* who claims it */
+	struct addr rival;		/* of the node that claims it */
 	uint8_t rival_name[NODE_NAME_BYTES_MAX];
 	size_t rival_name_len;		/* 0: spelled as ours */
 	bool copy;			/* with our node id, and both answer */
@@ -251,7 +251,7 @@ struct swim {
 	struct relay *relays;
 	uint32_t relay_count;
 	struct suspicion *suspicions;
-	struct accusers *accusers;	/* owned; NULL: nobody has accused yet */
+	struct accusers *accusers;	/* owned; NULL: no accusation yet */
 	uint64_t teller;		/* stands for the partner of the exchange that is merged now; 0: none is */
 	struct exchange *exchanges;
 	unsigned exchange_count;
@@ -349,7 +349,7 @@ void suspicion_fire(struct swim *s);		/* TIMER_SUSPICION */
 
 /* -- accuser_credit.c -- */
 struct accusers;
-/* Has m->from (or who tells it in an exchange) the credit for this accusation of n?  Spends it. */
+/* Has m->from (or the partner of the exchange that told it) the credit for this accusation of n?  Spends it. */
 bool accuser_credit_believed(struct swim *s, const struct node *n, const struct wire_accuse *m);
 /* The accused spoke up, and this suspicion is over. */
 void accuser_credit_refuted(struct swim *s, const struct suspicion *p);
@@ -418,7 +418,7 @@ void serf_set_status(struct swim *s, struct node *n, enum member_status status);
 /* When a member that is marked so is forgotten. */
 struct mono serf_prune_at(const struct swim *s, const struct node *n);
 void serf_erase(struct swim *s, struct node *n);
-/* The same, and remembers that it was pruned, for those who missed that. */
+/* The same, and remembers that it was pruned, for members that missed it. */
 void serf_erase_pruned(struct swim *s, struct node *n);
 enum tv_err serf_restore(struct swim *s, const struct swim_input *in);
 /* The table is full: some failed members that never answered us give way.  At most once per second; false: none do. */
@@ -487,7 +487,7 @@ struct addr answer_addr(struct span ip, uint16_t port);
 /* 4-byte and v4-mapped forms of an address being equal. */
 bool answer_addr_same(const struct addr *a, const struct addr *b);
 /*
- * Sends an ack or an answer.  stranger: also to somebody whom we do not know at that address, for the one who asks
+ * Sends an ack or an answer.  stranger: also to a node that we do not know at that address, for the one that asks
  * whose a name is may be about to lose it.  TV_ELIMIT: too long.  What is not sent for other reasons is counted.
  */
 enum tv_err answer_send(struct swim *s, const struct heard_query *q, uint32_t flags, struct span payload,

@@ -217,7 +217,7 @@ copy_texts(struct swim *s)
 
 /*
  * Above that of an earlier life, so that others believe us at once.  One that no member reaches by its own
- * refutations is not believed to be ours: it is taken up again when somebody holds it against us.
+ * refutations is not believed to be ours: it is taken up again when a member holds it against us.
  */
 static uint32_t
 first_incarnation(const struct swim *s)

@@ -72,8 +72,8 @@ const struct swim_timing *swim_preset(const char *name);
 
 /* Parts of Lifeguard that a simulation leaves out, to measure what they are worth.  0 everywhere else. */
 #define SWIM_WITHOUT_AWARENESS 1u	/* own health changes nothing */
-#define SWIM_WITHOUT_DYNAMIC 2u		/* each suspicion ends after the shortest wait, whoever confirms it */
-#define SWIM_WITHOUT_BUDDY 4u		/* a suspect is not told so by those who probe it */
+#define SWIM_WITHOUT_DYNAMIC 2u		/* each suspicion ends after the shortest wait, confirmed or not */
+#define SWIM_WITHOUT_BUDDY 4u		/* a suspect is not told so by the members that probe it */
 #define SWIM_WITHOUT_STALL 8u		/* ours: a standstill of our own is not noticed */
 #define SWIM_WITHOUT_CREDIT 16u		/* ours: each accuser is believed, however many it accuses */
 #define SWIM_PLAIN 31u			/* SWIM as it was before */
@@ -251,7 +251,7 @@ enum swim_notice_type {
 	SWIM_NOTICE_NOT_BELIEVED,	/* name: accused by other, which accuses too many */
 	SWIM_NOTICE_SPOKE_UP,		/* name: was suspected and is alive; number: its new incarnation */
 	SWIM_NOTICE_DECLARED,		/* name: declared dead by other; number: incarnation */
-	SWIM_NOTICE_SUSPECTED,		/* name: who accuses us; we refute */
+	SWIM_NOTICE_SUSPECTED,		/* name: the accuser of this node, which refutes */
 	SWIM_NOTICE_DEAD,		/* name: declared dead by us; number: confirmations */
 	SWIM_NOTICE_STREAM_ONLY,	/* name: answers streams but no datagrams */
 	/* In these two and the three NAME_ ones below, other: how other_addr spells the name; empty: the same. */
@@ -265,8 +265,8 @@ enum swim_notice_type {
 	SWIM_NOTICE_LEAVE_REFUTED,	/* someone says that we leave; we do not */
 	SWIM_NOTICE_REKEY,		/* own incarnation started over */
 	SWIM_NOTICE_MOVED,		/* name: from addr to other_addr */
-	SWIM_NOTICE_SELF_MOVED,		/* others told us at addr, where nobody answers: we are at other_addr */
-	SWIM_NOTICE_NAME_KEPT,		/* the vote says our name is ours; other_addr: who claimed it; number: votes */
+	SWIM_NOTICE_SELF_MOVED,		/* others told this node at addr, which does not answer: it is at other_addr */
+	SWIM_NOTICE_NAME_KEPT,		/* the vote says our name is ours; other_addr: the rival; number: votes */
 	SWIM_NOTICE_NAME_LOST,		/* it says other_addr's; conflict_lost follows; number: votes against us;
 					 * number2: 1 when its node id is ours too */
 	SWIM_NOTICE_NAME_OPEN,		/* too few voted; number: how many.  We stay, and ask again at the next claim */
@@ -365,7 +365,7 @@ void swim_clocks(const struct swim *s, struct swim_clocks *out);
 bool swim_state_of(const struct swim *s, struct span name, enum node_state *state, uint32_t *incarnation);
 /* Our own name; lives as long as s. */
 struct span swim_name(const struct swim *s);
-/* Our own coordinate: the origin as long as nobody answered, and without the option. */
+/* Our own coordinate: the origin as long as no member answered, and without the option. */
 void swim_coord(const struct swim *s, struct coordinate *out);
 /* A member's as last heard, or our own: false for one that never answered a probe of ours. */
 bool swim_coord_of(const struct swim *s, struct span name, struct coordinate *out);

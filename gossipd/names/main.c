@@ -300,7 +300,7 @@ take_targets(const struct msg_resolve *m)
 }
 
 static enum tv_err
-serve(struct helper_task *t, struct span question, bool best_effort)
+serve_question(struct helper_task *t, struct span question, bool best_effort)
 {
 	struct sandbox_policy policy = { .path_count = 0 };
 	struct arena a = ARENA_INIT(MSG_LARGE * 2);	/* lives as long as the process: targets borrow from it */
@@ -342,7 +342,7 @@ main(int argc, char **argv)
 		return 2;
 	err = helper_main_read(&t, MSG_LARGE, &question);
 	if (err == TV_OK && question.type == MSG_RESOLVE)
-		err = serve(&t, question.body, args.best_effort);
+		err = serve_question(&t, question.body, args.best_effort);
 	helper_task_done(&t);
 	return err == TV_OK || err == TV_EOF ? 0 : 1;
 }

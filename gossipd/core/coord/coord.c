@@ -126,7 +126,7 @@ pull_gravity(struct coordinate *me, struct rng *rng)
 
 /* -- peers ------------------------------------------------------------------------ */
 
-/* Notes a round trip, and gives the median of the last ones: single outliers move nobody. */
+/* Notes a round trip, and gives the median of the last ones: single outliers do not count. */
 static struct mono
 filter(struct coord_peer *peer, struct mono rtt)
 {

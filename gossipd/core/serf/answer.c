@@ -73,7 +73,7 @@ send_relays(struct swim *s, const struct heard_query *q, struct span inner)
 	buf_u8(&b, WIRE_USER);
 	serf_put_relay(&b, &m);
 	if (want > 0 && !b.failed && b.len - 1 <= SWIM_QUERY_BYTES_MAX) {
-		count = swim_pick(s, want + 1, can_relay, via);	/* one may be who asks */
+		count = swim_pick(s, want + 1, can_relay, via);	/* one may be the asking node */
 		for (unsigned i = 0; i < count && sent < want; i++) {
 			if (answer_addr_same(node_addr(via[i]), &q->to))
 				continue;

@@ -98,7 +98,7 @@ all_answered(const struct swim *s, const struct asked *q)
 
 /* False without memory to tell it: then it is told later. */
 static bool
-finish(struct swim *s, struct asked **at)
+finish_query(struct swim *s, struct asked **at)
 {
 	struct asked *q = *at;
 	struct swim_response done = { .token = q->token, .kind = SWIM_RESPONSE_DONE };
@@ -125,7 +125,7 @@ ask_expire(struct swim *s)
 	while (*at != NULL) {
 		struct asked *q = *at;
 
-		if (!mono_before(s->now, q->deadline) && finish(s, at))
+		if (!mono_before(s->now, q->deadline) && finish_query(s, at))
 			continue;
 		timer_pull(s, TIMER_ASK, q->deadline);
 		at = &q->next;
@@ -147,7 +147,7 @@ ask_done(struct swim *s)
 /* -- answers ------------------------------------------------------------------------------- */
 
 static struct asked **
-find(struct swim *s, uint64_t ltime, uint32_t id)
+find_asked(struct swim *s, uint64_t ltime, uint32_t id)
 {
 	struct asked **at = &s->queries.asked;
 
@@ -167,7 +167,7 @@ is_member(const struct swim *s, struct span name)
 void
 ask_take(struct swim *s, const struct serf_query_response *m)
 {
-	struct asked **at = find(s, m->ltime, m->id), *q = *at;
+	struct asked **at = find_asked(s, m->ltime, m->id), *q = *at;
 	unsigned what = m->flags & SERF_RESPONSE_FLAG_ACK ? ANSWER_ACK : ANSWER_DATA;
 
 	s->out.secret = s->out.secret || (m->payload.len > 0 && m->payload.p[0] == SERF_KEY_RESPONSE);
@@ -182,7 +182,7 @@ ask_take(struct swim *s, const struct serf_query_response *m)
 		(void)out_response(s, &(struct swim_response){ .token = q->token, .from = m->from,
 			.payload = m->payload, .kind = what == ANSWER_ACK ? SWIM_RESPONSE_ACK : SWIM_RESPONSE_DATA });
 	if (all_answered(s, q))
-		(void)finish(s, at);
+		(void)finish_query(s, at);
 }
 
 enum tv_err

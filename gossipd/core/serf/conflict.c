@@ -1,5 +1,5 @@
 /*
- * Somebody else goes by our name: the members vote.  Each says at which address it knows the name.
+ * Another node goes by our name: the members vote.  Each says at which address it knows the name.
  * Source: doc/wire.md, "Name conflict".
  *
  * Losing ends the daemon, so a forged message must not be able to bring it about.  The deployed protocol counts

@@ -65,7 +65,7 @@ drop_old(struct swim *s)
 }
 
 static void
-keep(struct swim *s, const struct serf_user_event *m)
+keep_event(struct swim *s, const struct serf_user_event *m)
 {
 	struct events *ev = &s->events;
 	struct kept_event *k = malloc(sizeof(*k) + m->name.len + m->payload.len);
@@ -109,7 +109,7 @@ mark_of(const struct swim *s, const struct serf_user_event *m)
 
 /* True when it is news; it was delivered then. */
 static bool
-take(struct swim *s, const struct serf_user_event *m)
+take_event(struct swim *s, const struct serf_user_event *m)
 {
 	if (!lamport_plausible(&s->event_clock, m->ltime)) {
 		s->stats.over_ltimes++;
@@ -129,7 +129,7 @@ take(struct swim *s, const struct serf_user_event *m)
 	case RING_NEW:
 		break;
 	}
-	keep(s, m);
+	keep_event(s, m);
 	out_user_event(s, &(struct swim_user_event){ .ltime = m->ltime, .name = m->name, .payload = m->payload,
 		.coalesce = m->cc });
 	return true;
@@ -145,7 +145,7 @@ event_on_user(struct swim *s, const struct addr *from, struct span message)
 	if (message.len > SERF_EVENT_BYTES_MAX)
 		return TV_ELIMIT;
 	err = serf_get_user_event(span_of(message.p + 1, message.len - 1), &s->out.arena, &m);
-	if (err == TV_OK && take(s, &m)) {
+	if (err == TV_OK && take_event(s, &m)) {
 		s->stats.events_heard++;
 		gossip_pass(s, QUEUE_EVENT, message);
 	}
@@ -171,7 +171,7 @@ event_fire(struct swim *s, const struct swim_input *in)
 		return TV_ENOMEM;
 	if (s->scratch.len > limit)
 		return TV_ELIMIT;
-	if (!take(s, &m))
+	if (!take_event(s, &m))
 		return TV_ENOMEM;
 	s->stats.events_fired++;
 	gossip_pass(s, QUEUE_EVENT, buf_span(&s->scratch));
@@ -235,7 +235,7 @@ merge_slot(struct swim *s, const struct serf_slot *slot, uint32_t *news, uint32_
 			s->stats.over_events++;
 			return TV_ELIMIT;
 		}
-		if (take(s, &m)) {
+		if (take_event(s, &m)) {
 			s->stats.events_heard++;
 			++*news;
 		}

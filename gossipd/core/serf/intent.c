@@ -138,7 +138,7 @@ note_unknown(struct swim *s, struct span name, enum intent_kind kind, uint64_t l
 	return news;
 }
 
-/* Moves the clock; false for a time that is not to be believed, for nobody could say anything newer ever after. */
+/* Moves the clock; false for a time that is not to be believed, for nothing newer could be said ever after. */
 static bool
 witness(struct swim *s, uint64_t ltime)
 {

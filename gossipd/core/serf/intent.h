@@ -19,7 +19,7 @@ struct lamport {
 
 /* Moves the clock above a time that was seen. A time at the maximum is ignored: the clock could not pass it. */
 void lamport_witness(struct lamport *c, uint64_t seen);
-/* A time that an honest clock could show: far ahead of ours only below 2^62, so that nobody can use clocks up. */
+/* A time that an honest clock could show: far ahead of ours only below 2^62, so that no message uses clocks up. */
 bool lamport_plausible(const struct lamport *c, uint64_t seen);
 /* The current time; then one tick. */
 uint64_t lamport_take(struct lamport *c);

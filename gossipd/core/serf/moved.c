@@ -3,8 +3,8 @@
  *
  * The node id is the tag `id`, made once and kept with a node's data.  So the same one elsewhere is the same node with
  * another address, or a copied data directory, and what tells them apart is whether the former address still answers.
- * Both are asked, in the way of a probe: directly, then by others and over a stream, in a few rounds, so that somebody
- * who stands still for a moment is not taken for gone.
+ * Both are asked, in the way of a probe: directly, then by others and over a stream, in a few rounds, so that a node
+ * that stands still for a moment is not taken for gone.
  *
  *	former address	claimed one	what it is
  *	silent		answers		it has moved: taken over, and passed on
@@ -127,7 +127,7 @@ help_round(struct swim *s, struct moved *c)
 /* -- verdicts ---------------------------------------------------------------------------- */
 
 static void
-tell(struct swim *s, const struct moved *c)
+notice_move(struct swim *s, const struct moved *c)
 {
 	s->stats.moves++;
 	out_notice(s, &(struct swim_notice){
@@ -136,7 +136,7 @@ tell(struct swim *s, const struct moved *c)
 }
 
 static void
-take(struct swim *s, const struct moved *c)
+take_over(struct swim *s, const struct moved *c)
 {
 	/* A copy: the record's own name goes with what it said of itself before. */
 	struct span name = arena_copy(&s->out.arena, node_name(c->node));
@@ -149,12 +149,12 @@ take(struct swim *s, const struct moved *c)
 		s->stats.no_memory++;
 		return;
 	}
-	tell(s, c);
+	notice_move(s, c);
 	swim_take_move(s, c->node, &a, &c->claimed);
 }
 
 static enum verdict
-judge(const struct swim *s, const struct moved *c)
+judge_move(const struct swim *s, const struct moved *c)
 {
 	bool claimed_answers = is_ours(s, c) || c->claimed_answers;
 
@@ -170,17 +170,17 @@ conclude(struct swim *s, struct moved *c)
 	/* Meanwhile it may have moved by other ways: it left, or was forgotten and found again. */
 	bool valid = is_ours(s, c) ? !leave_begun(s) : addr_eq(node_addr(c->node), &c->former);
 
-	c->verdict = judge(s, c);
+	c->verdict = judge_move(s, c);
 	c->at = mono_add(s->now, KEPT);
 	if (!valid || c->verdict == STAYS)
 		return false;
 	if (c->verdict == COPIED) {
 		member_conflict(s, c->node, node_name(c->node), is_ours(s, c) ? &c->former : &c->claimed, true);
 	} else if (is_ours(s, c)) {
-		tell(s, c);
+		notice_move(s, c);
 		swim_outdo(s, c->incarnation);
 	} else {
-		take(s, c);
+		take_over(s, c);
 	}
 	return true;
 }
@@ -191,11 +191,11 @@ step(struct swim *s, struct moved *c)
 {
 	if (c->verdict != ASKING)
 		return false;
-	if (!c->helped && !(c->former_answers && judge(s, c) == COPIED)) {
+	if (!c->helped && !(c->former_answers && judge_move(s, c) == COPIED)) {
 		help_round(s, c);
 		return true;
 	}
-	if ((c->former_answers && judge(s, c) == COPIED) || ++c->round == ROUNDS)
+	if ((c->former_answers && judge_move(s, c) == COPIED) || ++c->round == ROUNDS)
 		return conclude(s, c);
 	begin_round(s, c);
 	return true;
@@ -234,7 +234,7 @@ note_claim(struct moved *c, const struct wire_alive *a)
 }
 
 static void
-begin(struct swim *s, struct node *n, const struct wire_alive *a, const struct addr *addr)
+begin_check(struct swim *s, struct node *n, const struct wire_alive *a, const struct addr *addr)
 {
 	struct moved *c;
 
@@ -270,7 +270,7 @@ moved_claim(struct swim *s, struct node *n, const struct wire_alive *a, const st
 		c = NULL;
 	}
 	if (c == NULL) {
-		begin(s, n, a, addr);
+		begin_check(s, n, a, addr);
 		return true;
 	}
 	if (c->verdict == ASKING) {
@@ -278,7 +278,7 @@ moved_claim(struct swim *s, struct node *n, const struct wire_alive *a, const st
 			note_claim(c, a);
 		return true;
 	}
-	/* After it has moved: those who do not know yet. */
+	/* After it has moved: members that do not know yet. */
 	return c->verdict != COPIED;
 }
 
@@ -293,7 +293,7 @@ moved_on_ack(struct swim *s, uint32_t seq)
 	}
 }
 
-/* Pings for others do not come back: whoever answers goes by their name.  Anybody can say that one did. */
+/* Pings for others do not come back: they are known by their name.  Any member can say that one did. */
 void
 moved_on_echo(struct swim *s, uint32_t seq)
 {

@@ -1,6 +1,6 @@
 /*
  * Queries that were asked by another member, or by ourselves: hearing them once, passing them on, and what is done
- * about each.  How answers get to the one who asks: answer.c.  Source: doc/wire.md, "Queries".
+ * about each.  How answers get to the asking node: answer.c.  Source: doc/wire.md, "Queries".
  */
 #include "config.h"
 
@@ -117,7 +117,7 @@ on_conflict(struct swim *s, const struct heard_query *q, const struct serf_query
 	buf_done(&b);
 }
 
-/* The shell holds the keys; a request that cannot be read is refused for it, so that whoever asks need not wait. */
+/* The shell holds the keys; a request that cannot be read is refused for it, so that the asking node need not wait. */
 static void
 key_query(struct swim *s, const struct heard_query *q, const struct serf_query *m, enum swim_query_kind kind)
 {

@@ -1,10 +1,10 @@
 /*
  * What one accuser can do.  A member that sends but does not receive finds everybody dead, and one with the key may
  * lie: each accusation costs its author credit, which comes back at the rate at which an honest member can accuse, one
- * per probe interval; one that was refuted, and that nobody else made, costs more.  Beyond its credit an accuser is not
- * believed and not passed on, unless somebody else who is out of credit says the same.
+ * per probe interval; one that was refuted, and that no other made, costs more.  Beyond its credit an accuser is not
+ * believed and not passed on, unless another one out of credit says the same.
  *
- * Real deaths are not held up by it: they are not refuted, so those who report them keep their credit; what we find
+ * Real deaths are not held up by it: they are not refuted, so members that report them keep their credit; what we find
  * ourselves is always believed; and each of two accusers is one more than needed.  An exchange may tell a whole state
  * per exchange interval, for after a healed partition the refutations of what it tells are what brings members back.
  */
@@ -120,7 +120,7 @@ seconded(struct swim *s, const struct node *n, uint32_t incarnation, uint64_t fr
 }
 
 /*
- * Strangers have one account together, and so have those that go without having said so before: who forges such
+ * Strangers have one account together, and so have those that go without having said so before: a forger of such
  * words for many finds it empty soon.
  */
 static uint64_t

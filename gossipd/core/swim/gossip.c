@@ -20,7 +20,7 @@ gossip_queue(struct swim *s, enum swim_queue q, struct span message, struct bcas
 
 	if (err != TV_OK) {
 		s->stats.no_memory++;
-		s->queues[q].released |= wait;	/* nobody may wait for what is not there */
+		s->queues[q].released |= wait;	/* no timer may wait for what is not there */
 		return;
 	}
 	timer_pull(s, TIMER_GOSSIP, mono_add(s->now, s->opt.timing.gossip_interval));

@@ -148,7 +148,7 @@ twin_of(const struct swim *s, const struct node *n, const struct wire_alive *a, 
 		return NULL;
 	if (!serf_meta_is_ours(a->meta) || !serf_meta_is_ours(node_meta(twin)))
 		return NULL;
-	/* Two that live already, as an update of one: who may stay is not decided by news. */
+	/* Two that live already, as an update of one: which may stay is not decided by news. */
 	return n != NULL && node_listed(&s->table, n) && is_living(n) && serf_meta_is_ours(node_meta(n)) ? NULL : twin;
 }
 

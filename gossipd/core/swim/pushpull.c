@@ -291,7 +291,7 @@ ignores_old(const struct swim *s, const struct exchange *x)
 }
 
 /*
- * Who joins alone knows from the answer all to whom it could pass the answer on, and they know more: it learns in
+ * A node that joins alone knows from the answer all members to pass it on to, and they know more: it learns in
  * silence.  Else a newcomer to 10,000 members would tell each of them twenty times of all the others.
  */
 static enum tv_err

@@ -13,7 +13,7 @@
 /* Times a broadcast is sent before it leaves the queue: mult * ceil(log10(n + 1)). */
 unsigned scale_retransmits(unsigned mult, uint32_t known);
 /*
- * The same for Serf's messages, of which nobody tells a second time soon: as often as it takes for all to
+ * The same for Serf's messages, which no member tells a second time soon: as often as it takes for all to
  * hear in 7,999 of 8,000 cases, which in pools just below a power of ten is more; but not more than mult times
  * per other member.
  */

@@ -111,7 +111,7 @@ struct bits {
 
 /* The next code, or -1 when the input has run out. */
 static int
-take(struct bits *b, unsigned width)
+take_code(struct bits *b, unsigned width)
 {
 	int code;
 
@@ -214,7 +214,7 @@ expand(struct span in, uint8_t *out, size_t cap, size_t *len)
 	reader_reset(&r);
 	*len = 0;
 	while (err == TV_OK) {
-		int code = take(&r.bits, r.width);
+		int code = take_code(&r.bits, r.width);
 
 		if (code < 0)
 			return TV_EOF;

@@ -78,7 +78,7 @@ struct opening {
 static void dispatch(struct opening *o, struct span message, unsigned depth);
 
 static void
-drop(struct opening *o, enum tv_err err)
+drop_part(struct opening *o, enum tv_err err)
 {
 	o->result.dropped++;
 	if (o->result.err == TV_OK)
@@ -97,7 +97,7 @@ open_compound(struct opening *o, struct span body, unsigned depth)
 	struct span all = rd_bytes(&lengths, 2 * (size_t)count);
 
 	if (lengths.err != TV_OK || count == 0) {
-		drop(o, lengths.err != TV_OK ? TV_EOF : TV_EFORMAT);
+		drop_part(o, lengths.err != TV_OK ? TV_EOF : TV_EFORMAT);
 		return;
 	}
 	parts = lengths;
@@ -106,7 +106,7 @@ open_compound(struct opening *o, struct span body, unsigned depth)
 		struct span part = rd_bytes(&parts, rd_u16be(&lengths));
 
 		if (parts.err != TV_OK) {
-			drop(o, TV_EOF);
+			drop_part(o, TV_EOF);
 			return;
 		}
 		dispatch(o, part, depth + 1);
@@ -133,7 +133,7 @@ open_compressed(struct opening *o, struct span body, unsigned depth)
 	if (err == TV_OK && len == 0)
 		err = TV_EFORMAT;
 	if (err != TV_OK) {
-		drop(o, err);
+		drop_part(o, err);
 		return;
 	}
 	s->flat_used += len;
@@ -146,7 +146,7 @@ dispatch(struct opening *o, struct span message, unsigned depth)
 	struct span body;
 
 	if (message.len == 0) {
-		drop(o, TV_EFORMAT);
+		drop_part(o, TV_EFORMAT);
 		return;
 	}
 	body = span_of(message.p + 1, message.len - 1);
@@ -159,14 +159,14 @@ dispatch(struct opening *o, struct span message, unsigned depth)
 	case WIRE_COMPOUND:
 	case WIRE_COMPRESS:
 		if (depth == PACKET_DEPTH_MAX)
-			drop(o, TV_ELIMIT);
+			drop_part(o, TV_ELIMIT);
 		else if (message.p[0] == WIRE_COMPOUND)
 			open_compound(o, body, depth);
 		else
 			open_compressed(o, body, depth);
 		break;
 	default:
-		drop(o, TV_EFORMAT);
+		drop_part(o, TV_EFORMAT);
 	}
 }
 
@@ -232,7 +232,7 @@ packet_open(const struct envelope *e, struct packet_scratch *s, struct span data
 	if (err == TV_OK)
 		dispatch(&o, datagram, 0);
 	else
-		drop(&o, err);
+		drop_part(&o, err);
 	return o.result;
 }
 

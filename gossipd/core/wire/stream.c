@@ -207,7 +207,7 @@ scan_nodes(struct stream_reader *s, struct span d)
 
 /* All bytes are there: says where the parts are. */
 static enum tv_err
-finish(struct stream_reader *s, struct span d)
+finish_message(struct stream_reader *s, struct span d)
 {
 	struct stream_message *m = &s->message;
 
@@ -263,7 +263,7 @@ parse(struct stream_reader *s, struct span d, bool compressed)
 	if (err == TV_OK && s->phase == PHASE_NODES)
 		err = scan_nodes(s, d);
 	if (err == TV_OK)
-		err = finish(s, d);
+		err = finish_message(s, d);
 	return err;
 }
 
