@@ -47,7 +47,7 @@ rpcd_librpcapi_a_SOURCES = \
 rpcd_librpcapi_a_SOURCES += \
 	rpcd/api/v1/acl.c rpcd/api/v1/acl.h rpcd/api/v1/acl_auth.c rpcd/api/v1/acl_policy.c rpcd/api/v1/acl_token.c \
 	rpcd/api/v1/agent.c rpcd/api/v1/agent.h rpcd/api/v1/agent_checks.c rpcd/api/v1/agent_coord.c \
-	rpcd/api/v1/agent_health.c rpcd/api/v1/agent_services.c rpcd/api/v1/agent_stats.c rpcd/api/v1/agent_stats.h \
+	rpcd/api/v1/agent_health.c rpcd/api/v1/agent_services.c rpcd/api/v1/agent_self.c \
 	rpcd/api/v1/agent_token.c rpcd/api/v1/autopilot.c rpcd/api/v1/catalog.c rpcd/api/v1/config.c \
 	rpcd/api/v1/coordinate.c rpcd/api/v1/dns.c rpcd/api/v1/event.c rpcd/api/v1/health.c rpcd/api/v1/host.c \
 	rpcd/api/v1/host.h rpcd/api/v1/keyring.c rpcd/api/v1/kv.c rpcd/api/v1/members_json.c \

@@ -55,6 +55,7 @@ enum schema_flags {
 	SF_LISTS = 1024,	/* ST_OBJMAP, in filters: an object is but a list, the second field of sub */
 	SF_FREE = 2048,		/* text of any characters, no name: see schema_names_fit() */
 	SF_LATER = 128,		/* bodies of messages: appended by a later version, may be missing */
+	SF_BARE = 4096,		/* ST_OBJMAP, JSON out: each object is shown as the value of its second field alone */
 };
 
 struct schema;

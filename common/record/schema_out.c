@@ -135,6 +135,7 @@ json_obj(const struct schema_field *f, struct rd *in, struct buf *out)
 /* -- lists -- */
 
 static void json_fields(const struct schema *s, unsigned from, struct rd *in, uint32_t left, struct buf *out);
+static void json_bare(const struct schema_field *f, struct rd *in, uint32_t left, struct buf *out);
 
 static void
 item_str(const struct schema_field *f, struct rd *in, struct buf *out)
@@ -176,6 +177,8 @@ item_named(const struct schema_field *f, struct rd *in, struct buf *out)
 	if (f->flags & SF_KEYSHOWN) {
 		*in = again;
 		item_obj(f, in, out);
+	} else if (f->flags & SF_BARE) {
+		json_bare(&f->sub->fields[1], in, fields > 0 ? fields - 1 : 0, out);
 	} else {
 		json_fields(f->sub, 1, in, fields > 0 ? fields - 1 : 0, out);
 	}
@@ -238,6 +241,19 @@ static bool (*const writers[])(const struct schema_field *f, struct rd *in, stru
 	[ST_JSON] = json_raw,
 	[ST_CONST] = json_const,
 };
+
+/* One value, of a record of which it and `left` - 1 more are in the input. */
+static void
+json_bare(const struct schema_field *f, struct rd *in, uint32_t left, struct buf *out)
+{
+	struct rd none = rd_over(nil_byte, sizeof(nil_byte));
+
+	(void)writers[f->type](f, left > 0 ? in : &none, out);
+	while (left > 1 && in->err == TV_OK) {
+		mpr_skip(in);
+		left--;
+	}
+}
 
 /* The object, from field `from` on, of which `left` values are in the input. */
 static void

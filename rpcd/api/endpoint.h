@@ -145,7 +145,8 @@ struct endpoint {
 
 /* The families: each a table of rows that ends with a NULL path, in a file of its own. */
 #define ENDPOINT_FAMILIES(X) \
-	X(api_kv) X(api_health) X(api_catalog) X(api_ui) X(api_session) X(api_agent) X(api_agent_checks) \
+	X(api_kv) X(api_health) X(api_catalog) X(api_ui) X(api_session) X(api_agent) X(api_agent_self) \
+	X(api_agent_checks) \
 	X(api_agent_tokens) \
 	X(api_agent_services) X(api_agent_health) X(api_agent_coord) \
 	X(api_status) X(api_operator) X(api_autopilot) X(api_keyring) X(api_acl) X(api_acl_token) X(api_acl_policy) \

@@ -2,72 +2,28 @@
  * /v1/agent/dns/NAME: what this node's DNS answers to a question, and why.  Ours: Consul has nothing like it.  What is
  * told is found by rpcd/names/dns_explain.c; here it becomes sentences and JSON.
  */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "common/base/addr.h"
-#include "common/text/json_text.h"
+#include "common/record/record.h"
 #include "rpcd/api/api.h"
 #include "rpcd/names/dns_explain.h"
 #include "rpcd/names/dns_process.h"
 
+#define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
 #define TYPE_BYTES 16
 #define PLAIN_UDP 512
 #define OUTPUT_SHOWN 200		/* bytes of what a check says */
 
-/* -- JSON -- */
-
-static void
-put_name(struct buf *out, const char *name)
-{
-	uint8_t last = out->len == 0 ? '{' : out->data[out->len - 1];
-
-	if (last != '{' && last != '[')
-		buf_u8(out, ',');
-	buf_printf(out, "\"%s\":", name);
-}
-
-static void
-put_text(struct buf *out, const char *name, struct span text)
-{
-	put_name(out, name);
-	json_quote(text, out);
-}
-
-static __attribute__((format(printf, 3, 4))) void
-put_sentence(struct buf *out, const char *name, const char *fmt, ...)
-{
-	struct buf b = BUF_INIT(1u << 16);
-	va_list ap;
-
-	va_start(ap, fmt);
-	buf_vprintf(&b, fmt, ap);
-	va_end(ap);
-	put_text(out, name, b.failed ? SPAN_NONE : buf_span(&b));
-	buf_done(&b);
-}
-
-static void
-put_number(struct buf *out, const char *name, uint64_t v)
-{
-	put_name(out, name);
-	buf_printf(out, "%" PRIu64, v);
-}
-
-static void
-put_bool(struct buf *out, const char *name, bool v)
-{
-	put_name(out, name);
-	buf_puts(out, v ? "true" : "false");
-}
-
-static void
-begin_object(struct buf *out)
-{
-	if (out->len > 0 && out->data[out->len - 1] == '}')
-		buf_u8(out, ',');
-	buf_u8(out, '{');
-}
+RECORD_LOCAL(shown_record, (STR, Section), (STR, Name), (STR, Type), (U64, TTL), (STR, TTLFrom), (STR, Data))
+RECORD_LOCAL(shown_instance,
+	(STR, Node), (STR, ID), (STR, Address), (U64, Port), (U64, Weight), (STR, State), (BOOL, Answered),
+	(STR, Reason), (STR, Check), (STR, Output))
+RECORD_LOCAL(shown_source,
+	(STR, Asked), (STR, Datacenter), (STR, From), (BOOL, Cached), (U64, AgeMs), (U64, LastContactMs),
+	(U64, Instances), (STR, Result), (STR, Error))
+RECORD_LOCAL(explanation,
+	(STR, Name), (STR, Type), (STR, Transport), (U64, UDPSize), (BOOL, Served), (STR, Meaning), (STR, Rcode),
+	(BOOL, Forwarded), (STRS, Flags), (U64, Bytes), (STR, Why), (OBJS, Records, shown_record),
+	(OBJS, Instances, shown_instance), (U64, InstancesNotShown), (OBJS, Sources, shown_source))
 
 /* -- sentences -- */
 
@@ -95,6 +51,14 @@ kind_text(enum dns_kind kind)
 }
 
 static struct span
+type_text(uint16_t type, struct arena *a)
+{
+	char text[TYPE_BYTES];
+
+	return arena_printf(a, "%s", dns_type_text(type, text, sizeof(text)));
+}
+
+static struct span
 datacenter_of(const struct dns_report *r, const struct dns_lookup *k)
 {
 	return k->datacenter.len > 0 ? k->datacenter : r->zone->datacenter;
@@ -118,28 +82,26 @@ lookup_text(const struct dns_lookup *k, struct arena *a)
 	    S(k->tag));
 }
 
-static void
-put_meaning(struct buf *out, const struct dns_report *r, struct arena *a)
+static struct span
+meaning_text(const struct dns_report *r, struct arena *a)
 {
 	const struct dns_explanation *e = r->answer;
-	struct span domain = dns_name_text(dname_span(&r->zone->domain), a), what;
+	struct span domain = dns_name_text(dname_span(&r->zone->domain), a);
 
 	if (e->place == DNS_PLACE_ELSEWHERE)
-		put_sentence(out, "Meaning", "a name outside of %.*s", S(domain));
-	else if (e->place == DNS_PLACE_REVERSE && e->main < 0)
-		put_sentence(out, "Meaning", "no whole address");
-	else if (e->place == DNS_PLACE_REVERSE)
-		put_sentence(out, "Meaning", "who has the %.*s", S(lookup_text(&r->facts->v[0].lookup, a)));
-	else if (e->apex)
-		put_sentence(out, "Meaning", "the zone %.*s", S(domain));
-	else if (e->asked->form == DNS_FORM_NONE)
-		put_sentence(out, "Meaning", "nothing");
-	else if (e->asked->form != DNS_FORM_LOOKUP)
-		put_sentence(out, "Meaning", "the address that the name spells");
-	else {
-		what = lookup_text(&e->asked->lookup, a);
-		put_sentence(out, "Meaning", "%.*s, datacenter %.*s", S(what), S(datacenter_of(r, &e->asked->lookup)));
-	}
+		return arena_printf(a, "a name outside of %.*s", S(domain));
+	if (e->place == DNS_PLACE_REVERSE && e->main < 0)
+		return span_str("no whole address");
+	if (e->place == DNS_PLACE_REVERSE)
+		return arena_printf(a, "who has the %.*s", S(lookup_text(&r->facts->v[0].lookup, a)));
+	if (e->apex)
+		return arena_printf(a, "the zone %.*s", S(domain));
+	if (e->asked->form == DNS_FORM_NONE)
+		return span_str("nothing");
+	if (e->asked->form != DNS_FORM_LOOKUP)
+		return span_str("the address that the name spells");
+	return arena_printf(a, "%.*s, datacenter %.*s", S(lookup_text(&e->asked->lookup, a)),
+	    S(datacenter_of(r, &e->asked->lookup)));
 }
 
 /* "192.0.2.1 port 53, dns.example.com" */
@@ -171,8 +133,8 @@ recursion_nets(const struct dns_report *r, struct arena *a)
 	return all.len > 0 ? all : span_str("which lists none");
 }
 
-static void
-put_why_forwarded(struct buf *out, const struct dns_report *r, struct arena *a)
+static struct span
+why_forwarded(const struct dns_report *r, struct arena *a)
 {
 	bool reverse = r->answer->place == DNS_PLACE_REVERSE;
 	struct span domain = dns_name_text(dname_span(&r->zone->domain), a);
@@ -180,10 +142,9 @@ put_why_forwarded(struct buf *out, const struct dns_report *r, struct arena *a)
 	    arena_printf(a, "it is not below %.*s%s", S(domain), r->zone->alt_domain.len > 0 ? " or alt_domain" : "");
 
 	if (r->setup->recursors.n == 0)
-		put_sentence(out, "Why", "%.*s, and there is nobody else to ask: `recursors` in rpcd.conf lists "
+		return arena_printf(a, "%.*s, and there is nobody else to ask: `recursors` in rpcd.conf lists "
 		    "servers for other names", S(not_ours));
-	else
-		put_sentence(out, "Why", "%.*s: the recursors are asked, in %s order: %.*s. Only for clients on this "
+	return arena_printf(a, "%.*s: the recursors are asked, in %s order: %.*s. Only for clients on this "
 		    "host and in dns_config.allow_recursion_from (%.*s); others get REFUSED", S(not_ours),
 		    r->setup->random_recursor ? "random" : "this", S(recursors(r, a)), S(recursion_nets(r, a)));
 }
@@ -214,34 +175,33 @@ hidden_from_dns(struct request *r, const struct dns_report *report)
 }
 
 /* Nothing was found. */
-static void
-put_why_none(struct buf *out, const struct dns_report *r, struct arena *a, struct span hidden)
+static struct span
+why_none(const struct dns_report *r, struct arena *a, struct span hidden)
 {
 	const struct dns_lookup *k = &r->facts->v[r->answer->main].lookup;
 	const struct dns_source *s = &r->sources[r->answer->main];
 	struct span dc = datacenter_of(r, k), what = lookup_text(k, a);
 
 	if (s->err == TV_EUNREACH)
-		put_sentence(out, "Why", "there is no datacenter %.*s, or none of its servers can be reached; "
+		return arena_printf(a, "there is no datacenter %.*s, or none of its servers can be reached; "
 		    "`clusterctl catalog datacenters` shows those that there are", S(dc));
-	else if (hidden.len > 0)
-		put_sentence(out, "Why", "the %.*s is not there, or DNS may not see it: %.*s", S(what), S(hidden));
-	else if (k->kind == DNS_KIND_INGRESS)
-		put_sentence(out, "Why", "ingress gateways are not served by this version");
-	else if (k->kind == DNS_KIND_NODE)
-		put_sentence(out, "Why", "no node %.*s is in the catalog of %.*s; `clusterctl catalog nodes` shows "
+	if (hidden.len > 0)
+		return arena_printf(a, "the %.*s is not there, or DNS may not see it: %.*s", S(what), S(hidden));
+	if (k->kind == DNS_KIND_INGRESS)
+		return span_str("ingress gateways are not served by this version");
+	if (k->kind == DNS_KIND_NODE)
+		return arena_printf(a, "no node %.*s is in the catalog of %.*s; `clusterctl catalog nodes` shows "
 		    "them", S(k->name), S(dc));
-	else if (k->kind == DNS_KIND_QUERY)
-		put_sentence(out, "Why", s->err == TV_ENOENT ? "there is no prepared query of this name or id, and no "
+	if (k->kind == DNS_KIND_QUERY)
+		return arena_printf(a, s->err == TV_ENOENT ? "there is no prepared query of this name or id, and no "
 		    "template for it; `clusterctl query list` shows them" : "the prepared query finds no instance: "
 		    "`clusterctl query explain` shows what it asks for");
-	else if (r->other_count > 0 && r->others[0].why == DNS_WHY_DEAD)
-		put_sentence(out, "Why", "each instance is on a node that gossip takes for dead, and no server can be "
+	if (r->other_count > 0 && r->others[0].why == DNS_WHY_DEAD)
+		return span_str("each instance is on a node that gossip takes for dead, and no server can be "
 		    "reached to say more");
-	else if (k->tagged && r->other_count > 0)
-		put_sentence(out, "Why", "no instance of the service %.*s has the tag %.*s", S(k->name), S(k->tag));
-	else
-		put_sentence(out, "Why", "no instance of the %.*s is registered in %.*s; `clusterctl catalog services` "
+	if (k->tagged && r->other_count > 0)
+		return arena_printf(a, "no instance of the service %.*s has the tag %.*s", S(k->name), S(k->tag));
+	return arena_printf(a, "no instance of the %.*s is registered in %.*s; `clusterctl catalog services` "
 		    "shows what is", S(k->tagged ? arena_printf(a, "service %.*s", S(k->name)) : what), S(dc));
 }
 
@@ -254,60 +214,56 @@ has_section(const struct dns_explanation *e, enum dns_section_of section)
 	return false;
 }
 
-static void
-put_why_empty(struct buf *out, const struct dns_report *r)
+static struct span
+why_empty(const struct dns_report *r, struct arena *a)
 {
 	const struct dns_explanation *e = r->answer;
-	char type[TYPE_BYTES];
 
 	if (e->asked->form == DNS_FORM_EMPTY)
-		put_sentence(out, "Why", "names in addr have 8 hexadecimal digits (IPv4) or 32 (IPv6)");
-	else if (e->apex || e->asked->form != DNS_FORM_LOOKUP)
-		put_sentence(out, "Why", "there is nothing of this type");
-	else if (e->asked->lookup.kind == DNS_KIND_NODE && e->main < 0)
-		put_sentence(out, "Why", "a node has records of type A, AAAA, TXT and ANY only; whether it is there "
+		return span_str("names in addr have 8 hexadecimal digits (IPv4) or 32 (IPv6)");
+	if (e->apex || e->asked->form != DNS_FORM_LOOKUP)
+		return span_str("there is nothing of this type");
+	if (e->asked->lookup.kind == DNS_KIND_NODE && e->main < 0)
+		return span_str("a node has records of type A, AAAA, TXT and ANY only; whether it is there "
 		    "was not looked up");
-	else
-		put_sentence(out, "Why", "it is there, and has no record of type %s",
-		    dns_type_text(r->question->type, type, sizeof(type)));
+	return arena_printf(a, "it is there, and has no record of type %.*s",
+		    S(type_text(r->question->type, a)));
 }
 
-static void
-put_why(struct buf *out, const struct dns_report *r, struct arena *a, struct span hidden)
+static struct span
+why_text(const struct dns_report *r, struct arena *a, struct span hidden)
 {
 	const struct dns_explanation *e = r->answer;
 	const struct dns_found *found = e->main < 0 ? NULL : r->facts->v[e->main].found;
 
 	if (e->outcome == DNS_FORWARD)
-		put_why_forwarded(out, r, a);
-	else if (e->rcode == DNS_SERVFAIL && e->main >= 0)
-		put_sentence(out, "Why", "it could not be looked up: %.*s%s%.*s", S(r->sources[e->main].text.len > 0 ?
+		return why_forwarded(r, a);
+	if (e->rcode == DNS_SERVFAIL && e->main >= 0)
+		return arena_printf(a, "it could not be looked up: %.*s%s%.*s", S(r->sources[e->main].text.len > 0 ?
 		    r->sources[e->main].text : span_str("too much is under way, or no memory")),
 		    hidden.len > 0 ? "; " : "", S(hidden));
-	else if (e->rcode == DNS_NOTIMP)
-		put_sentence(out, "Why", "the zone cannot be transferred");
-	else if (e->rcode == DNS_NXDOMAIN && e->asked->form == DNS_FORM_NONE)
-		put_sentence(out, "Why", "a name here is NAME.service, TAG.NAME.service, NAME.node, NAME.query, "
+	if (e->rcode == DNS_NOTIMP)
+		return span_str("the zone cannot be transferred");
+	if (e->rcode == DNS_NXDOMAIN && e->asked->form == DNS_FORM_NONE)
+		return arena_printf(a, "a name here is NAME.service, TAG.NAME.service, NAME.node, NAME.query, "
 		    "NAME.connect or HEX.addr, then a datacenter or none, then %.*s",
 		    S(dns_name_text(dname_span(&r->zone->domain), a)));
-	else if (e->rcode == DNS_NXDOMAIN && found != NULL && found->count > 0)
-		put_sentence(out, "Why", "each instance is left out for its health: see Instances");
-	else if (e->rcode == DNS_NXDOMAIN && found != NULL)
-		put_why_none(out, r, a, hidden);
-	else if (!has_section(e, DNS_SECTION_ANSWER))
-		put_why_empty(out, r);
-	else
-		put_sentence(out, "Why", "%s", "");
+	if (e->rcode == DNS_NXDOMAIN && found != NULL && found->count > 0)
+		return span_str("each instance is left out for its health: see Instances");
+	if (e->rcode == DNS_NXDOMAIN && found != NULL)
+		return why_none(r, a, hidden);
+	if (!has_section(e, DNS_SECTION_ANSWER))
+		return why_empty(r, a);
+	return span_str("");
 }
 
 static struct span
-reason(const struct dns_report *r, const struct dns_judged *j, const struct dns_detail *d, struct arena *a)
+reason_text(const struct dns_report *r, const struct dns_judged *j, const struct dns_detail *d, struct arena *a)
 {
 	const char *of = d == NULL || d->check.len == 0 ? "" : d->of_node ? " of the node" : " of the service";
 	struct span check = d == NULL || d->check.len == 0 ? span_str("a check") :
 	    arena_printf(a, "the check \"%.*s\"%s", S(d->check), of);
 	struct span status = d == NULL || d->status.len == 0 ? span_str("not passing") : d->status;
-	char type[TYPE_BYTES];
 
 	switch (j->why) {
 	case DNS_WHY_ANSWERED:
@@ -317,8 +273,7 @@ reason(const struct dns_report *r, const struct dns_judged *j, const struct dns_
 	case DNS_WHY_NOT_PASSING:
 		return arena_printf(a, "%.*s is %.*s, and dns_config.only_passing is on", S(check), S(status));
 	case DNS_WHY_NO_ADDRESS:
-		return arena_printf(a, "it has no address for type %s",
-		    dns_type_text(r->question->type, type, sizeof(type)));
+		return arena_printf(a, "it has no address for type %.*s", S(type_text(r->question->type, a)));
 	case DNS_WHY_UNWRITABLE:
 		return span_str("its address, a host name, cannot be written as a name of DNS");
 	case DNS_WHY_SAME:
@@ -342,70 +297,61 @@ reason(const struct dns_report *r, const struct dns_judged *j, const struct dns_
 	return span_str("");
 }
 
-/* -- parts of the answer -- */
+/* -- parts of the answer; false: no memory -- */
 
-static void
-put_records(struct buf *out, const struct dns_explanation *e)
+static bool
+list_records(const struct dns_explanation *e, struct arena *a, struct obj_list *out)
 {
 	static const char *const sections[] = { "answer", "authority", "additional" };
-	char type[TYPE_BYTES];
+	struct shown_record *v = arena_array(a, e->record_count, sizeof(*v));
 
-	put_name(out, "Records");
-	buf_u8(out, '[');
-	for (unsigned i = 0; i < e->record_count; i++) {
+	*out = (struct obj_list){ v, e->record_count, true };
+	for (unsigned i = 0; v != NULL && i < e->record_count; i++) {
 		const struct dns_shown *s = &e->records[i];
 
-		begin_object(out);
-		put_text(out, "Section", span_str(sections[s->section]));
-		put_text(out, "Name", s->owner);
-		put_text(out, "Type", span_str(dns_type_text(s->type, type, sizeof(type))));
-		put_number(out, "TTL", s->ttl);
-		put_text(out, "TTLFrom", s->ttl_from.len > 0 ? s->ttl_from : span_str("the name that it leads to"));
-		put_text(out, "Data", s->data);
-		buf_u8(out, '}');
+		v[i] = (struct shown_record){ span_str(sections[s->section]), s->owner, type_text(s->type, a), s->ttl,
+			s->ttl_from.len > 0 ? s->ttl_from : span_str("the name that it leads to"), s->data };
 	}
-	buf_u8(out, ']');
+	return v != NULL;
 }
 
-static void
-put_instance(struct buf *out, const struct dns_report *r, const struct dns_judged *j, const struct dns_detail *d,
-    struct arena *a)
+static struct shown_instance
+show_instance(const struct dns_report *r, const struct dns_judged *j, const struct dns_detail *d, struct arena *a)
 {
 	static const char *const states[] = { "passing", "warning", "critical", "other" };
 	const struct dns_instance *n = j->instance;
+	struct shown_instance v = {
+		.Node = n->node, .Address = n->service_address.len > 0 ? n->service_address : n->address,
+		.Port = n->port, .Weight = n->weight,
+		.State = span_str(n->state <= DNS_OTHER_STATE ? states[n->state] : "other"),
+		.Answered = j->why == DNS_WHY_ANSWERED, .Reason = reason_text(r, j, d, a),
+	};
 
-	begin_object(out);
-	put_text(out, "Node", n->node);
-	put_text(out, "ID", d == NULL ? SPAN_NONE : d->id);
-	put_text(out, "Address", n->service_address.len > 0 ? n->service_address : n->address);
-	put_number(out, "Port", n->port);
-	put_number(out, "Weight", n->weight);
-	put_text(out, "State", span_str(n->state <= DNS_OTHER_STATE ? states[n->state] : "other"));
-	put_bool(out, "Answered", j->why == DNS_WHY_ANSWERED);
-	put_text(out, "Reason", reason(r, j, d, a));
-	put_text(out, "Check", d == NULL ? SPAN_NONE : d->check);
-	put_text(out, "Output", d == NULL ? SPAN_NONE : span_of(d->output.p, d->output.len < OUTPUT_SHOWN ?
-	    d->output.len : OUTPUT_SHOWN));
-	buf_u8(out, '}');
+	if (d != NULL) {
+		v.ID = d->id;
+		v.Check = d->check;
+		v.Output = span_of(d->output.p, d->output.len < OUTPUT_SHOWN ? d->output.len : OUTPUT_SHOWN);
+	}
+	return v;
 }
 
-static void
-put_instances(struct buf *out, const struct dns_report *r, struct arena *a)
+static bool
+list_instances(const struct dns_report *r, struct arena *a, struct obj_list *out)
 {
 	const struct dns_explanation *e = r->answer;
 	const struct dns_detail *d = e->main < 0 ? NULL : r->sources[e->main].details;
+	unsigned n = e->instance_count + r->other_count;
+	struct shown_instance *v = arena_array(a, n, sizeof(*v));
 
-	put_name(out, "Instances");
-	buf_u8(out, '[');
-	for (unsigned i = 0; i < e->instance_count; i++)
-		put_instance(out, r, &e->instances[i], d == NULL ? NULL : &d[i], a);
-	for (unsigned i = 0; i < r->other_count; i++)
-		put_instance(out, r, &r->others[i], &r->other_details[i], a);
-	buf_u8(out, ']');
-	put_number(out, "InstancesNotShown", e->instances_left_out + r->others_left_out);
+	*out = (struct obj_list){ v, n, true };
+	for (unsigned i = 0; v != NULL && i < e->instance_count; i++)
+		v[i] = show_instance(r, &e->instances[i], d == NULL ? NULL : &d[i], a);
+	for (unsigned i = 0; v != NULL && i < r->other_count; i++)
+		v[e->instance_count + i] = show_instance(r, &r->others[i], &r->other_details[i], a);
+	return v != NULL;
 }
 
-/* Who was asked. */
+/* Which server or cache was asked. */
 static struct span
 from_text(const struct request *r, const struct dns_report *report, const struct dns_lookup *k,
     const struct dns_source *s, struct arena *a)
@@ -427,50 +373,23 @@ from_text(const struct request *r, const struct dns_report *report, const struct
 	return arena_printf(a, "a server of %.*s, %s", S(dc), how);
 }
 
-static void
-put_sources(struct buf *out, const struct request *r, const struct dns_report *report, struct arena *a)
+static bool
+list_sources(const struct request *r, const struct dns_report *report, struct arena *a, struct obj_list *out)
 {
 	static const char *const results[] = { "found", "not there", "failed" };
+	struct shown_source *v = arena_array(a, report->facts->n, sizeof(*v));
 
-	put_name(out, "Sources");
-	buf_u8(out, '[');
-	for (unsigned i = 0; i < report->facts->n; i++) {
+	*out = (struct obj_list){ v, report->facts->n, true };
+	for (unsigned i = 0; v != NULL && i < report->facts->n; i++) {
 		const struct dns_fact *f = &report->facts->v[i];
 		const struct dns_source *s = &report->sources[i];
 
-		begin_object(out);
-		put_text(out, "Asked", lookup_text(&f->lookup, a));
-		put_text(out, "Datacenter", datacenter_of(report, &f->lookup));
-		put_text(out, "From", from_text(r, report, &f->lookup, s, a));
-		put_bool(out, "Cached", s->origin.cached);
-		put_number(out, "AgeMs", (uint64_t)mono_ms(s->origin.age));
-		put_number(out, "LastContactMs", s->origin.last_contact_ms);
-		put_number(out, "Instances", f->found->count);
-		put_text(out, "Result",
-		    span_str(results[f->found->status <= DNS_FAILED ? f->found->status : DNS_FAILED]));
-		put_text(out, "Error", s->text);
-		buf_u8(out, '}');
+		v[i] = (struct shown_source){ lookup_text(&f->lookup, a), datacenter_of(report, &f->lookup),
+			from_text(r, report, &f->lookup, s, a), s->origin.cached, (uint64_t)mono_ms(s->origin.age),
+			s->origin.last_contact_ms, f->found->count,
+			span_str(results[f->found->status <= DNS_FAILED ? f->found->status : DNS_FAILED]), s->text };
 	}
-	buf_u8(out, ']');
-}
-
-static void
-put_flags(struct buf *out, const struct dns_explanation *e)
-{
-	static const struct { uint16_t bit; const char *name; } flags[] = {
-		{ DNS_AA, "aa" }, { DNS_TC, "tc" }, { DNS_RD, "rd" }, { DNS_RA, "ra" },
-	};
-	bool first = true;
-
-	put_name(out, "Flags");
-	buf_u8(out, '[');
-	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		if ((e->flags & flags[i].bit) == 0)
-			continue;
-		buf_printf(out, "%s\"%s\"", first ? "" : ",", flags[i].name);
-		first = false;
-	}
-	buf_u8(out, ']');
+	return v != NULL;
 }
 
 /* "" where a recursor says it. */
@@ -488,32 +407,37 @@ rcode_text(const struct dns_report *r)
 static void
 on_report(void *ctx, const struct dns_report *report)
 {
+	static const struct { uint16_t bit; const char *name; } flags[] = {
+		{ DNS_AA, "aa" }, { DNS_TC, "tc" }, { DNS_RD, "rd" }, { DNS_RA, "ra" },
+	};
 	struct request *r = ctx;
-	struct buf *out = &r->answer.body;
-	char type[TYPE_BYTES];
+	struct arena *a = &r->arena;
+	struct explanation v = { .Served = r->api->conf->dns_port != 0 };
+	struct span names[NITEMS(flags)];
 
 	r->cancel = NULL;
-	if (report == NULL) {
+	if (report == NULL || !list_records(report->answer, a, &v.Records) ||
+	    !list_instances(report, a, &v.Instances) || !list_sources(r, report, a, &v.Sources)) {
 		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
 		return;
 	}
 	const struct dns_explain_question *q = report->question;
-	buf_u8(out, '{');
-	put_text(out, "Name", dns_name_text(dname_span(&q->name), &r->arena));
-	put_text(out, "Type", span_str(dns_type_text(q->type, type, sizeof(type))));
-	put_text(out, "Transport", span_str(q->tcp ? "tcp" : "udp"));
-	put_number(out, "UDPSize", q->tcp ? 0 : q->edns && q->udp_size > PLAIN_UDP ? q->udp_size : PLAIN_UDP);
-	put_bool(out, "Served", r->api->conf->dns_port != 0);
-	put_meaning(out, report, &r->arena);
-	put_text(out, "Rcode", span_str(rcode_text(report)));
-	put_bool(out, "Forwarded", report->answer->outcome == DNS_FORWARD && report->setup->recursors.n > 0);
-	put_flags(out, report->answer);
-	put_number(out, "Bytes", report->answer->bytes);
-	put_why(out, report, &r->arena, hidden_from_dns(r, report));
-	put_records(out, report->answer);
-	put_instances(out, report, &r->arena);
-	put_sources(out, r, report, &r->arena);
-	buf_u8(out, '}');
+	const struct dns_explanation *e = report->answer;
+	v.Name = dns_name_text(dname_span(&q->name), a);
+	v.Type = type_text(q->type, a);
+	v.Transport = span_str(q->tcp ? "tcp" : "udp");
+	v.UDPSize = q->tcp ? 0 : q->edns && q->udp_size > PLAIN_UDP ? q->udp_size : PLAIN_UDP;
+	v.Meaning = meaning_text(report, a);
+	v.Rcode = span_str(rcode_text(report));
+	v.Forwarded = e->outcome == DNS_FORWARD && report->setup->recursors.n > 0;
+	v.Flags = (struct span_list){ names, 0, true };
+	for (unsigned i = 0; i < NITEMS(flags); i++)
+		if (e->flags & flags[i].bit)
+			names[v.Flags.n++] = span_str(flags[i].name);
+	v.Bytes = e->bytes;
+	v.Why = why_text(report, a, hidden_from_dns(r, report));
+	v.InstancesNotShown = e->instances_left_out + report->others_left_out;
+	schema_json_rec(&explanation_schema, &v, &r->answer.body);
 	answer_json(r);
 }
 

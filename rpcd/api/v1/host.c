@@ -14,11 +14,41 @@
 
 #include "common/base/clock.h"
 #include "common/base/uuid.h"
+#include "common/record/record.h"
 #include "common/text/json_text.h"
+#include "rpcd/api/params.h"
 #include "rpcd/api/v1/host.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
 #define FILE_BYTES_MAX (4u << 20)	/* of /proc/cpuinfo: 1.5 KiB for each processor */
+#define LISTS_MEMORY (16u << 20)
+
+/* As Consul has them.  Numbers are JSON as text: so those that are not known are left out, and 0 is not. */
+RECORD_LOCAL(host_memory,
+	(JSON, total, SF_OMITEMPTY), (JSON, free, SF_OMITEMPTY), (JSON, buffers, SF_OMITEMPTY),
+	(JSON, shared, SF_OMITEMPTY), (JSON, swaptotal, SF_OMITEMPTY), (JSON, swapfree, SF_OMITEMPTY),
+	(JSON, available, SF_OMITEMPTY), (JSON, active, SF_OMITEMPTY), (JSON, inactive, SF_OMITEMPTY),
+	(JSON, dirty, SF_OMITEMPTY), (JSON, writeback, SF_OMITEMPTY), (JSON, mapped, SF_OMITEMPTY),
+	(JSON, slab, SF_OMITEMPTY), (JSON, sreclaimable, SF_OMITEMPTY), (JSON, sunreclaim, SF_OMITEMPTY),
+	(JSON, commitlimit, SF_OMITEMPTY), (JSON, committedas, SF_OMITEMPTY), (JSON, cached, SF_OMITEMPTY),
+	(JSON, used, SF_OMITEMPTY), (JSON, usedPercent, SF_OMITEMPTY))
+RECORD_LOCAL(host_cpu,
+	(JSON, cpu), (CONST, cores, "1"), (STR, vendorId, SF_OMITEMPTY), (STR, family, SF_OMITEMPTY),
+	(STR, model, SF_OMITEMPTY), (STR, modelName, SF_OMITEMPTY), (JSON, stepping, SF_OMITEMPTY),
+	(STR, microcode, SF_OMITEMPTY), (JSON, mhz, SF_OMITEMPTY), (JSON, cacheSize, SF_OMITEMPTY),
+	(STR, physicalId, SF_OMITEMPTY), (STR, coreId, SF_OMITEMPTY), (JSON, flags, SF_OMITEMPTY))
+RECORD_LOCAL(host_system,
+	(CONST, os, "\"linux\""), (STR, platform, SF_OMITEMPTY), (STR, platformFamily, SF_OMITEMPTY),
+	(STR, platformVersion, SF_OMITEMPTY), (STR, hostid, SF_OMITEMPTY), (STR, hostname, SF_OMITEMPTY),
+	(STR, kernelVersion, SF_OMITEMPTY), (STR, kernelArch, SF_OMITEMPTY), (JSON, uptime, SF_OMITEMPTY),
+	(JSON, bootTime, SF_OMITEMPTY))
+RECORD_LOCAL(host_disk,
+	(STR, path), (STR, fstype, SF_OMITEMPTY), (JSON, total, SF_OMITEMPTY), (JSON, free, SF_OMITEMPTY),
+	(JSON, used, SF_OMITEMPTY), (JSON, usedPercent, SF_OMITEMPTY), (JSON, inodesTotal, SF_OMITEMPTY),
+	(JSON, inodesUsed, SF_OMITEMPTY), (JSON, inodesFree, SF_OMITEMPTY), (JSON, inodesUsedPercent, SF_OMITEMPTY))
+RECORD_LOCAL(host_shown,
+	(OBJ, Memory, host_memory), (OBJS, CPU, host_cpu), (OBJ, Host, host_system), (OBJ, Disk, host_disk),
+	(I64, CollectionTime), (STRS, Errors, SF_NULLEMPTY))
 
 /* -- files of lines -- */
 
@@ -58,15 +88,14 @@ next_line(struct span *at, char separator, struct span *name, struct span *value
 	return true;
 }
 
-/* The digits at the beginning; spans have no end that strtoull() would see. */
-static uint64_t
-leading_number(struct span text)
+static struct span
+leading_digits(struct span text)
 {
-	uint64_t v = 0;
+	size_t n = 0;
 
-	for (size_t i = 0; i < text.len && text.p[i] >= '0' && text.p[i] <= '9'; i++)
-		v = v * 10 + (uint64_t)(text.p[i] - '0');
-	return v;
+	while (n < text.len && text.p[n] >= '0' && text.p[n] <= '9')
+		n++;
+	return span_of(text.p, n);
 }
 
 /* -- before the sandbox -- */
@@ -82,7 +111,7 @@ open_file(const char *path, int *err)
 
 /* The first word. */
 static void
-keep(char out[64], struct span value)
+copy_word(char out[64], struct span value)
 {
 	snprintf(out, 64, "%.*s", (int)value.len, (const char *)value.p);
 	out[strcspn(out, " ")] = '\0';
@@ -101,11 +130,11 @@ read_release(struct host *h)
 	rest = span_str(file_text(fd, &b));
 	while (next_line(&rest, '=', &name, &value))
 		if (span_eqs(name, "ID"))
-			keep(h->platform, value);
+			copy_word(h->platform, value);
 		else if (span_eqs(name, "VERSION_ID"))
-			keep(h->version, value);
+			copy_word(h->version, value);
 		else if (span_eqs(name, "ID_LIKE"))
-			keep(h->family, value);
+			copy_word(h->family, value);
 	if (h->family[0] == '\0')
 		memcpy(h->family, h->platform, sizeof(h->family));
 	if (fd >= 0)
@@ -142,195 +171,146 @@ host_open(struct host *h)
 
 /* -- the answer -- */
 
-static char
-last_of(const struct buf *out)
+static struct span
+number(uint64_t v, struct arena *a)
 {
-	return out->len > 0 ? (char)out->data[out->len - 1] : '\0';
+	return arena_printf(a, "%" PRIu64, v);
 }
 
-static void
-put_name(struct buf *out, const char *name)
+static struct span
+percent(uint64_t part, uint64_t of, struct arena *a)
 {
-	buf_printf(out, "%s\"%s\":", last_of(out) == '{' ? "" : ",", name);
-}
+	struct buf b = BUF_INIT(64);
+	struct span text;
 
-static void
-put_number(struct buf *out, const char *name, uint64_t v)
-{
-	put_name(out, name);
-	buf_printf(out, "%" PRIu64, v);
-}
-
-static void
-put_percent(struct buf *out, const char *name, uint64_t part, uint64_t of)
-{
-	put_name(out, name);
-	json_number(of == 0 ? 0 : (double)part * 100 / (double)of, out);
-}
-
-/* "" is left out. */
-static void
-put_text(struct buf *out, const char *name, struct span text)
-{
-	if (text.len == 0)
-		return;
-	put_name(out, name);
-	json_quote(text, out);
+	json_number(of == 0 ? 0 : (double)part * 100 / (double)of, &b);
+	text = arena_copy(a, buf_span(&b));
+	buf_done(&b);
+	return text;
 }
 
 /* What the kernel counts as available, and what it uses for files, is in /proc/meminfo alone. */
 static void
-put_meminfo(struct buf *out, struct span rest, const struct sysinfo *s)
+read_meminfo(struct host_memory *m, struct span rest, const struct sysinfo *s, struct arena *a)
 {
-	static const char *const names[][2] = {
-		{ "MemAvailable", "available" }, { "Active", "active" }, { "Inactive", "inactive" },
-		{ "Dirty", "dirty" }, { "Writeback", "writeback" }, { "Slab", "slab" },
-		{ "SReclaimable", "sreclaimable" }, { "SUnreclaim", "sunreclaim" }, { "Mapped", "mapped" },
-		{ "CommitLimit", "commitlimit" }, { "Committed_AS", "committedas" },
+	const struct { const char *name; struct span *to; } lines[] = {
+		{ "MemAvailable", &m->available }, { "Active", &m->active }, { "Inactive", &m->inactive },
+		{ "Dirty", &m->dirty }, { "Writeback", &m->writeback }, { "Slab", &m->slab },
+		{ "SReclaimable", &m->sreclaimable }, { "SUnreclaim", &m->sunreclaim }, { "Mapped", &m->mapped },
+		{ "CommitLimit", &m->commitlimit }, { "Committed_AS", &m->committedas },
 	};
 	uint64_t total = 0, files = 0, free = 0, kib;
 	struct span name, value;
 
 	while (next_line(&rest, ':', &name, &value)) {
-		kib = leading_number(value);
+		if (u64_parse(leading_digits(value), &kib) != TV_OK)
+			kib = 0;
 		if (span_eqs(name, "MemTotal"))
 			total = kib;
 		else if (span_eqs(name, "MemFree"))
 			free = kib;
 		else if (span_eqs(name, "Cached") || span_eqs(name, "SReclaimable"))
 			files += kib;
-		for (size_t i = 0; i < NITEMS(names); i++)
-			if (span_eqs(name, names[i][0]))
-				put_number(out, names[i][1], kib * 1024);
+		for (size_t i = 0; i < NITEMS(lines); i++)
+			if (span_eqs(name, lines[i].name))
+				*lines[i].to = number(kib * 1024, a);
 	}
-	put_number(out, "cached", files * 1024);
+	m->cached = number(files * 1024, a);
 	files += free + s->bufferram * s->mem_unit / 1024;
-	put_number(out, "used", total > files ? (total - files) * 1024 : 0);
-	put_percent(out, "usedPercent", total > files ? total - files : 0, total);
+	m->used = number(total > files ? (total - files) * 1024 : 0, a);
+	m->usedPercent = percent(total > files ? total - files : 0, total, a);
 }
 
 static void
-put_memory(const struct host *h, struct buf *out)
+read_memory(const struct host *h, struct host_memory *m, struct arena *a)
 {
 	struct buf text = BUF_INIT(65536);
 	struct sysinfo s;
 
-	buf_puts(out, "{\"Memory\":{");
 	if (sysinfo(&s) == 0) {
-		put_number(out, "total", s.totalram * s.mem_unit);
-		put_number(out, "free", s.freeram * s.mem_unit);
-		put_number(out, "buffers", s.bufferram * s.mem_unit);
-		put_number(out, "shared", s.sharedram * s.mem_unit);
-		put_number(out, "swaptotal", s.totalswap * s.mem_unit);
-		put_number(out, "swapfree", s.freeswap * s.mem_unit);
+		m->total = number(s.totalram * s.mem_unit, a);
+		m->free = number(s.freeram * s.mem_unit, a);
+		m->buffers = number(s.bufferram * s.mem_unit, a);
+		m->shared = number(s.sharedram * s.mem_unit, a);
+		m->swaptotal = number(s.totalswap * s.mem_unit, a);
+		m->swapfree = number(s.freeswap * s.mem_unit, a);
 		if (file_text(h->meminfo, &text)[0] != '\0')
-			put_meminfo(out, buf_span(&text), &s);
+			read_meminfo(m, buf_span(&text), &s, a);
 	}
-	buf_u8(out, '}');
 	buf_done(&text);
 }
 
-static void
-put_flags(struct buf *out, struct span flags)
+/* ["fpu","vme"] */
+static struct span
+list_of_words(struct span text, struct arena *a)
 {
+	struct buf b = BUF_INIT(FILE_BYTES_MAX);
 	const char *before = "[";
 
-	put_name(out, "flags");
-	for (size_t n; flags.len > 0; flags = n < flags.len ? span_of(flags.p + n + 1, flags.len - n - 1) : SPAN_NONE) {
-		const uint8_t *end = memchr(flags.p, ' ', flags.len);
+	for (size_t n; text.len > 0; text = n < text.len ? span_of(text.p + n + 1, text.len - n - 1) : SPAN_NONE) {
+		const uint8_t *end = memchr(text.p, ' ', text.len);
 
-		n = end == NULL ? flags.len : (size_t)(end - flags.p);
-		buf_puts(out, before);
-		json_quote(span_of(flags.p, n), out);
+		n = end == NULL ? text.len : (size_t)(end - text.p);
+		buf_puts(&b, before);
+		json_quote(span_of(text.p, n), &b);
 		before = ",";
 	}
-	buf_puts(out, before[0] == '[' ? "[]" : "]");
+	buf_puts(&b, before[0] == '[' ? "[]" : "]");
+	text = arena_copy(a, buf_span(&b));
+	buf_done(&b);
+	return text;
 }
 
 /* A line of /proc/cpuinfo, if it is one that is shown. */
 static void
-put_cpuinfo(struct buf *out, struct span name, struct span value)
+read_cpu_line(struct host_cpu *c, struct span name, struct span value, struct arena *a)
 {
-	static const struct { const char *theirs, *ours; bool number; } names[] = {
-		{ "vendor_id", "vendorId", false }, { "cpu family", "family", false }, { "model", "model", false },
-		{ "stepping", "stepping", true }, { "physical id", "physicalId", false },
-		{ "core id", "coreId", false }, { "model name", "modelName", false }, { "cpu MHz", "mhz", true },
-		{ "cache size", "cacheSize", true }, { "microcode", "microcode", false },
+	const struct { const char *name; struct span *to; bool number; } lines[] = {
+		{ "vendor_id", &c->vendorId, false }, { "cpu family", &c->family, false },
+		{ "model", &c->model, false }, { "stepping", &c->stepping, true },
+		{ "physical id", &c->physicalId, false }, { "core id", &c->coreId, false },
+		{ "model name", &c->modelName, false }, { "cpu MHz", &c->mhz, true },
+		{ "cache size", &c->cacheSize, true }, { "microcode", &c->microcode, false },
 	};
 
-	for (size_t i = 0; i < NITEMS(names); i++) {
-		if (!span_eqs(name, names[i].theirs))
-			continue;
-		if (!names[i].number) {
-			put_text(out, names[i].ours, value);
-		} else if (value.len > 0 && value.p[0] >= '0' && value.p[0] <= '9') {
-			put_number(out, names[i].ours, leading_number(value));
-		}
-	}
+	for (size_t i = 0; i < NITEMS(lines); i++)
+		if (span_eqs(name, lines[i].name))
+			*lines[i].to = lines[i].number ? leading_digits(value) : value;
 	if (span_eqs(name, "flags") || span_eqs(name, "Features"))
-		put_flags(out, value);
+		c->flags = list_of_words(value, a);
 }
 
 /* Without /proc/cpuinfo: the numbers of those that we may run on. */
-static void
-put_processors(struct buf *out)
+static uint32_t
+allowed_cpus(struct host_cpu v[CPU_SETSIZE], struct arena *a)
 {
-	const char *before = "";
+	uint32_t n = 0;
 	cpu_set_t set;
 
-	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return;
-	for (unsigned i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &set)) {
-			buf_printf(out, "%s{\"cpu\":%u,\"cores\":1}", before, i);
-			before = ",";
-		}
+	for (unsigned i = 0; sched_getaffinity(0, sizeof(set), &set) == 0 && i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &set))
+			v[n++].cpu = number(i, a);
+	return n;
 }
 
+/* The list borrows the text of /proc/cpuinfo. */
 static void
-put_cpus(const struct host *h, struct buf *out)
+read_cpus(struct span text, struct obj_list *out, struct arena *a)
 {
-	struct buf text = BUF_INIT(FILE_BYTES_MAX);
-	struct span rest = span_str(file_text(h->cpuinfo, &text)), name, value;
-	const char *end = "";
+	struct span rest = text, name, value;
+	struct host_cpu *v;
+	uint32_t n = 0;
 
-	buf_puts(out, ",\"CPU\":[");
-	if (rest.len == 0)
-		put_processors(out);
 	while (next_line(&rest, ':', &name, &value))
-		if (span_eqs(name, "processor")) {
-			buf_printf(out, "%s{\"cpu\":%" PRIu64 ",\"cores\":1", end[0] == '\0' ? "" : "},",
-			    leading_number(value));
-			end = "}";
-		} else if (end[0] != '\0') {
-			put_cpuinfo(out, name, value);
-		}
-	buf_printf(out, "%s]", end);
-	buf_done(&text);
-}
-
-static void
-put_host(const struct host *h, int64_t now_ns, struct buf *out)
-{
-	struct utsname u;
-	struct sysinfo s;
-
-	buf_puts(out, ",\"Host\":{");
-	put_text(out, "os", span_str("linux"));
-	put_text(out, "platform", span_str(h->platform));
-	put_text(out, "platformFamily", span_str(h->family));
-	put_text(out, "platformVersion", span_str(h->version));
-	put_text(out, "hostid", span_str(h->id));
-	if (uname(&u) == 0) {
-		put_text(out, "hostname", span_str(u.nodename));
-		put_text(out, "kernelVersion", span_str(u.release));
-		put_text(out, "kernelArch", span_str(u.machine));
-	}
-	if (sysinfo(&s) == 0) {
-		put_number(out, "uptime", (uint64_t)s.uptime);
-		put_number(out, "bootTime", (uint64_t)(now_ns / 1000000000 - s.uptime));
-	}
-	buf_u8(out, '}');
+		n += span_eqs(name, "processor");
+	v = arena_array(a, text.len > 0 ? n : CPU_SETSIZE, sizeof(*v));
+	if (v != NULL)
+		*out = (struct obj_list){ v, text.len > 0 ? n : allowed_cpus(v, a), true };
+	for (n = 0, rest = text; v != NULL && next_line(&rest, ':', &name, &value);)
+		if (span_eqs(name, "processor"))
+			v[n++].cpu = leading_digits(value);
+		else if (n > 0)
+			read_cpu_line(&v[n - 1], name, value, a);
 }
 
 /* By what the kernel says of its kind; "" another one. */
@@ -351,52 +331,59 @@ file_system(const char *folder)
 
 /* 0, or the errno. */
 static int
-put_disk(const char *folder, struct buf *out)
+read_disk(const char *folder, struct host_disk *d, struct arena *a)
 {
 	struct statvfs v;
-	int err = statvfs(folder, &v) == 0 ? 0 : errno;
+	uint64_t used, free;
 
-	buf_puts(out, ",\"Disk\":{");
-	put_text(out, "path", span_str(folder));
-	if (err == 0) {
-		uint64_t used = (v.f_blocks - v.f_bfree) * v.f_frsize, free = v.f_bavail * v.f_frsize;
-
-		put_text(out, "fstype", span_str(file_system(folder)));
-		put_number(out, "total", v.f_blocks * v.f_frsize);
-		put_number(out, "free", free);
-		put_number(out, "used", used);
-		put_percent(out, "usedPercent", used, used + free);
-		put_number(out, "inodesTotal", v.f_files);
-		put_number(out, "inodesUsed", v.f_files - v.f_ffree);
-		put_number(out, "inodesFree", v.f_ffree);
-		put_percent(out, "inodesUsedPercent", v.f_files - v.f_ffree, v.f_files);
-	}
-	buf_u8(out, '}');
-	return err;
-}
-
-static void
-put_error(struct buf *out, const char *what, int err)
-{
-	if (err == 0)
-		return;
-	buf_puts(out, last_of(out) == ':' ? "[" : ",");
-	buf_printf(out, "\"%s: %s\"", what, strerror(err));
+	d->path = span_str(folder);
+	if (statvfs(folder, &v) != 0)
+		return errno;
+	used = (v.f_blocks - v.f_bfree) * v.f_frsize;
+	free = v.f_bavail * v.f_frsize;
+	d->fstype = span_str(file_system(folder));
+	d->total = number(v.f_blocks * v.f_frsize, a);
+	d->free = number(free, a);
+	d->used = number(used, a);
+	d->usedPercent = percent(used, used + free, a);
+	d->inodesTotal = number(v.f_files, a);
+	d->inodesUsed = number(v.f_files - v.f_ffree, a);
+	d->inodesFree = number(v.f_ffree, a);
+	d->inodesUsedPercent = percent(v.f_files - v.f_ffree, v.f_files, a);
+	return 0;
 }
 
 void
 host_json(const struct host *h, const char *data_dir, struct buf *out)
 {
-	int64_t now_ns = clock_wall_ns();
-	int disk;
+	struct arena a = ARENA_INIT(LISTS_MEMORY);
+	struct buf cpus = BUF_INIT(FILE_BYTES_MAX);
+	struct span errors[3];
+	struct host_shown v = { .CollectionTime = clock_wall_ns(), .Errors = { .v = errors } };
+	struct utsname u = { .nodename = "" };
+	struct sysinfo s;
 
-	put_memory(h, out);
-	put_cpus(h, out);
-	put_host(h, now_ns, out);
-	disk = put_disk(data_dir, out);
-	buf_printf(out, ",\"CollectionTime\":%" PRId64 ",\"Errors\":", now_ns);
-	put_error(out, "/proc/meminfo", h->meminfo_errno);
-	put_error(out, "/proc/cpuinfo", h->cpuinfo_errno);
-	put_error(out, "data_dir", disk);
-	buf_puts(out, last_of(out) == ':' ? "null}" : "]}");
+	read_memory(h, &v.Memory, &a);
+	read_cpus(span_str(file_text(h->cpuinfo, &cpus)), &v.CPU, &a);
+	(void)uname(&u);
+	v.Host = (struct host_system){
+		.platform = span_str(h->platform), .platformFamily = span_str(h->family),
+		.platformVersion = span_str(h->version), .hostid = span_str(h->id), .hostname = span_str(u.nodename),
+		.kernelVersion = span_str(u.release), .kernelArch = span_str(u.machine),
+	};
+	if (sysinfo(&s) == 0) {
+		v.Host.uptime = number((uint64_t)s.uptime, &a);
+		v.Host.bootTime = number((uint64_t)(v.CollectionTime / 1000000000 - s.uptime), &a);
+	}
+	const struct { const char *what; int err; } failed[] = {
+		{ "/proc/meminfo", h->meminfo_errno }, { "/proc/cpuinfo", h->cpuinfo_errno },
+		{ "data_dir", read_disk(data_dir, &v.Disk, &a) },
+	};
+	for (size_t i = 0; i < NITEMS(failed); i++)
+		if (failed[i].err != 0)
+			errors[v.Errors.n++] = arena_printf(&a, "%s: %s", failed[i].what, strerror(failed[i].err));
+	v.Errors.set = v.Errors.n > 0;
+	schema_json_rec(&host_shown_schema, &v, out);
+	buf_done(&cpus);
+	arena_done(&a);
 }

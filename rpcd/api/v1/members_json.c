@@ -1,20 +1,13 @@
 /* Members as JSON, with the tags that clients of the API look for. */
-#include <inttypes.h>
-
-#include "common/record/schema.h"
-#include "common/text/json_text.h"
+#include "common/record/record.h"
 #include "rpcd/api/v1/members_json.h"
 
-static void
-tag_json(struct span name, struct span value, bool *first, struct buf *out)
-{
-	if (!*first)
-		buf_u8(out, ',');
-	*first = false;
-	json_quote(name, out);
-	buf_u8(out, ':');
-	json_quote(value, out);
-}
+#define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+
+RECORD_LOCAL(member_shown,
+	(STR, Name), (STR, Addr), (U64, Port), (MAP, Tags), (U64, Status), (U64, ProtocolMin), (U64, ProtocolMax),
+	(U64, ProtocolCur), (U64, DelegateMin), (U64, DelegateMax), (U64, DelegateCur))
+static RECORD_TABLE(member_configured, member_shown, (STR, Name), (STR, Addr), (U64, Port), (MAP, Tags), (U64, Status))
 
 static bool
 is_server(const struct member *m)
@@ -42,61 +35,58 @@ static const struct translation {
 	{ "vsn_max", NULL, "3", false },
 	{ "raft_vsn", NULL, "3", true },
 };
-#define TRANSLATIONS (sizeof(translations) / sizeof(translations[0]))
+#define TAGS_MAX (MEMBER_TAGS_MAX + 1 + NITEMS(translations))
 
 static bool
 is_translated(struct span name)
 {
-	for (size_t i = 0; i < TRANSLATIONS; i++)
+	for (size_t i = 0; i < NITEMS(translations); i++)
 		if (span_eqs(name, translations[i].name))
 			return true;
 	return span_eqs(name, "role");
 }
 
 static void
-our_tags_json(const struct member *m, struct buf *out)
+add_tag(struct span_map *tags, struct span name, struct span value)
 {
-	bool first = true;
+	tags->kv[tags->n][0] = name;
+	tags->kv[tags->n++][1] = value;
+}
 
-	tag_json(span_str("role"), span_str(is_server(m) ? "consul" : "node"), &first, out);
-	for (size_t i = 0; i < TRANSLATIONS; i++) {
+static void
+add_translated(struct span_map *tags, const struct member *m)
+{
+	add_tag(tags, span_str("role"), span_str(is_server(m) ? "consul" : "node"));
+	for (size_t i = 0; i < NITEMS(translations); i++) {
 		const struct translation *t = &translations[i];
 		struct span value = t->from == NULL ? span_str(t->value) : member_tag(m, t->from);
 
 		if (value.len > 0 && (is_server(m) || !t->servers_only))
-			tag_json(span_str(t->name), value, &first, out);
+			add_tag(tags, span_str(t->name), value);
 	}
-	for (uint32_t i = 0; i < m->tag_count; i++)
-		if (!is_translated(m->tags[i].name))
-			tag_json(m->tags[i].name, m->tags[i].value, &first, out);
-}
-
-static void
-plain_tags_json(const struct member *m, struct buf *out)
-{
-	bool first = true;
-
-	for (uint32_t i = 0; i < m->tag_count; i++)
-		tag_json(m->tags[i].name, m->tags[i].value, &first, out);
 }
 
 void
 member_json(const struct member *m, struct buf *out)
 {
-	static const char *const versions[6] = {
-		"ProtocolMin", "ProtocolMax", "ProtocolCur", "DelegateMin", "DelegateMax", "DelegateCur",
-	};
 	char ip[46];
+	struct span tags[TAGS_MAX][2];
+	struct member_shown v = { m->name, span_str(member_ip(m, ip)), m->port, { tags, 0, true }, m->status,
+		m->vsn[0], m->vsn[1], m->vsn[2], m->vsn[3], m->vsn[4], m->vsn[5] };
+	bool ours = is_ours(m);
 
-	buf_puts(out, "{\"Name\":");
-	json_quote(m->name, out);
-	buf_printf(out, ",\"Addr\":\"%s\",\"Port\":%" PRIu16 ",\"Tags\":{", member_ip(m, ip), m->port);
-	if (is_ours(m))
-		our_tags_json(m, out);
-	else
-		plain_tags_json(m, out);
-	buf_printf(out, "},\"Status\":%u", m->status);
-	for (unsigned i = 0; i < 6; i++)
-		buf_printf(out, ",\"%s\":%u", versions[i], m->vsn[i]);
-	buf_u8(out, '}');
+	if (ours)
+		add_translated(&v.Tags, m);
+	for (uint32_t i = 0; i < m->tag_count; i++)
+		if (!ours || !is_translated(m->tags[i].name))
+			add_tag(&v.Tags, m->tags[i].name, m->tags[i].value);
+	schema_json_rec(&member_shown_schema, &v, out);
+}
+
+void
+member_json_configured(struct span name, struct span address, uint16_t port, struct buf *out)
+{
+	struct member_shown v = { .Name = name, .Addr = address, .Port = port, .Status = MEMBER_NONE };
+
+	schema_json_rec(&member_configured_schema, &v, out);
 }

@@ -10,5 +10,7 @@
  * those (role=consul or node, port, vsn, ...) beside their own tags; members of other programs are shown as they are.
  */
 void member_json(const struct member *m, struct buf *out);
+/* One that gossip has not told of yet: what the configuration says. */
+void member_json_configured(struct span name, struct span address, uint16_t port, struct buf *out);
 
 #endif
