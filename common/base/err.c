@@ -1,4 +1,8 @@
 /* Texts of the result codes. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "common/base/err.h"
 
 static const char *const texts[] = {
@@ -34,4 +38,17 @@ tv_strerror(enum tv_err err)
 	if (at >= sizeof(texts) / sizeof(texts[0]))
 		return "unknown error";
 	return texts[at];
+}
+
+enum tv_err
+tv_fail(char *errbuf, size_t cap, enum tv_err err, const char *fmt, ...)
+{
+	int error = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(errbuf, cap, fmt, ap);
+	va_end(ap);
+	errno = error;
+	return err;
 }

@@ -9,6 +9,8 @@
 #ifndef TV_COMMON_BASE_ERR_H
 #define TV_COMMON_BASE_ERR_H
 
+#include <stddef.h>
+
 /* Behind the name of a parameter that a callback's type has and this function does not use. */
 #define UNUSED __attribute__((unused))
 
@@ -39,5 +41,8 @@ enum tv_err {
 
 /* Short English text of a code, without a trailing period.  Never NULL. */
 const char *tv_strerror(enum tv_err err);
+/* Puts a sentence into errbuf, cut to cap - 1 bytes, and returns err: for a function that has failed; errno stays. */
+enum tv_err tv_fail(char *errbuf, size_t cap, enum tv_err err, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -101,8 +101,7 @@ fail_check(const struct check *k, enum tv_err err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	snprintf(k->errbuf, k->cap, "%s: %s", k->file, text);
-	return err;
+	return tv_fail(k->errbuf, k->cap, err, "%s: %s", k->file, text);
 }
 
 static enum tv_err
@@ -367,10 +366,8 @@ cluster_conf_load(const char *dir, const struct cluster_conf *running, struct cl
 	enum tv_err err;
 
 	memset(out, 0, sizeof(*out));
-	if (snprintf(file, sizeof(file), "%s/cluster.conf", dir) >= (int)sizeof(file)) {
-		snprintf(errbuf, cap, "the path of the configuration is too long");
-		return TV_EINVAL;
-	}
+	if (snprintf(file, sizeof(file), "%s/cluster.conf", dir) >= (int)sizeof(file))
+		return tv_fail(errbuf, cap, TV_EINVAL, "the path of the configuration is too long");
 	err = conf_load(file, cluster_opts, cluster_opt_count, out, errbuf, cap);
 	if (err != TV_OK && err != TV_ENOENT)
 		return err;

@@ -51,8 +51,7 @@ fail_line(struct load *l, unsigned line, enum tv_err err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	snprintf(l->errbuf, l->cap, "%s:%u: %s", l->name, line, text);
-	return err;
+	return tv_fail(l->errbuf, l->cap, err, "%s:%u: %s", l->name, line, text);
 }
 
 void
@@ -230,8 +229,7 @@ parse(const char *name, struct span text, const struct conf_opt *opts, size_t op
 		free(l.lines);
 		if (err == TV_OK)
 			conf_free(opts, opt_count, target);
-		snprintf(errbuf, cap, "%s: out of memory", name);
-		return TV_ENOMEM;
+		return tv_fail(errbuf, cap, TV_ENOMEM, "%s: out of memory", name);
 	}
 	err = parse_into(&l, text);
 	free(l.lines);
@@ -254,30 +252,20 @@ check_file(const char *path, int fd, unsigned *open_mode, char *errbuf, size_t c
 	char parent[4096];
 	struct stat st;
 
-	if (fstat(fd, &st) != 0) {
-		snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
-		return TV_ESYS;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		snprintf(errbuf, cap, "%s: is not a regular file", path);
-		return TV_EPERM;
-	}
-	if (st.st_mode & (S_IWGRP | S_IWOTH)) {
-		snprintf(errbuf, cap, "%s: is writable by others: chmod go-w %s", path, path);
-		return TV_EPERM;
-	}
-	if (st.st_uid != 0 && st.st_uid != geteuid()) {
-		snprintf(errbuf, cap, "%s: belongs to uid %u: chown root %s", path, (unsigned)st.st_uid, path);
-		return TV_EPERM;
-	}
-	if (st.st_size > UCL_TEXT_BYTES_MAX) {
-		snprintf(errbuf, cap, "%s: is larger than %d bytes", path, UCL_TEXT_BYTES_MAX);
-		return TV_ELIMIT;
-	}
-	if (dirs_parent_open(path, parent, sizeof(parent))) {
-		snprintf(errbuf, cap, "%s: its folder is writable by everybody: chmod o-w %s", path, parent);
-		return TV_EPERM;
-	}
+	if (fstat(fd, &st) != 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "%s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return tv_fail(errbuf, cap, TV_EPERM, "%s: is not a regular file", path);
+	if (st.st_mode & (S_IWGRP | S_IWOTH))
+		return tv_fail(errbuf, cap, TV_EPERM, "%s: is writable by others: chmod go-w %s", path, path);
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		return tv_fail(errbuf, cap, TV_EPERM, "%s: belongs to uid %u: chown root %s", path, (unsigned)st.st_uid,
+		    path);
+	if (st.st_size > UCL_TEXT_BYTES_MAX)
+		return tv_fail(errbuf, cap, TV_ELIMIT, "%s: is larger than %d bytes", path, UCL_TEXT_BYTES_MAX);
+	if (dirs_parent_open(path, parent, sizeof(parent)))
+		return tv_fail(errbuf, cap, TV_EPERM, "%s: its folder is writable by everybody: chmod o-w %s", path,
+		    parent);
 	*open_mode = st.st_mode & S_IRWXO ? (unsigned)(st.st_mode & 07777) : 0;
 	return TV_OK;
 }
@@ -288,10 +276,8 @@ read_file(const char *path, struct buf *out, unsigned *open_mode, char *errbuf, 
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	enum tv_err err;
 
-	if (fd < 0) {
-		snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
-		return errno == ENOENT ? TV_ENOENT : TV_ESYS;
-	}
+	if (fd < 0)
+		return tv_fail(errbuf, cap, errno == ENOENT ? TV_ENOENT : TV_ESYS, "%s: %s", path, strerror(errno));
 	err = check_file(path, fd, open_mode, errbuf, cap);
 	if (err == TV_OK && (err = file_read_fd(fd, out)) != TV_OK)
 		snprintf(errbuf, cap, "%s: %s", path, err == TV_ELIMIT ? "is too large" : strerror(errno));
@@ -420,7 +406,8 @@ conf_merge_live(const struct conf_opt *opts, size_t opt_count, void *target, voi
 		const struct conf_opt *o = &opts[i];
 		const struct conf_value_ops *ops = conf_value_ops(o->type);
 
-		if (ops->equal(cfield(o, target), cfield(o, fresh)))
+		if (ops->equal != NULL ? ops->equal(cfield(o, target), cfield(o, fresh)) :
+		    memcmp(cfield(o, target), cfield(o, fresh), ops->size) == 0)
 			continue;
 		if (o->reload != CONF_LIVE) {
 			buf_printf(report, "%s changed: it takes effect after a restart\n", o->key);

@@ -53,17 +53,8 @@ not_a(const struct conf_opt *o, const struct ucl_node *n, const char *what, cons
 {
 	char value[72], range[96];
 
-	snprintf(why, cap, "%s is not %s (write %s%s)", shown(n, value), what, write, bounds(o, "; ", range));
-	return TV_EINVAL;
-}
-
-static enum tv_err
-out_of_range(const struct conf_opt *o, const struct ucl_node *n, char *why, size_t cap)
-{
-	char value[72], range[96];
-
-	snprintf(why, cap, "%s is out of range (%s)", shown(n, value), bounds(o, "", range));
-	return TV_EINVAL;
+	return tv_fail(why, cap, TV_EINVAL, "%s is not %s (write %s%s)", shown(n, value), what, write,
+	    bounds(o, "; ", range));
 }
 
 static bool
@@ -93,22 +84,19 @@ parse_size(struct span s, uint64_t *v)
 	return parse_u64(s, v) && !__builtin_mul_overflow(*v, UINT64_C(1) << (10 * (at - letters + 1)), v);
 }
 
-static bool
-within(const struct conf_opt *o, uint64_t v, bool (*parse)(struct span, uint64_t *))
+/* Of a value that parse() has read; the bounds are written as it is. */
+static enum tv_err
+check_bounds(const struct conf_opt *o, const struct ucl_node *n, uint64_t v, bool (*parse)(struct span, uint64_t *),
+    char *why, size_t cap)
 {
-	uint64_t edge;
+	char value[72], range[96];
+	uint64_t min = 0, max = UINT64_MAX;
 
-	if (o->min != NULL) {
-		TV_ASSERT(parse(span_str(o->min), &edge));
-		if (v < edge)
-			return false;
-	}
-	if (o->max != NULL) {
-		TV_ASSERT(parse(span_str(o->max), &edge));
-		if (v > edge)
-			return false;
-	}
-	return true;
+	TV_ASSERT(o->min == NULL || parse(span_str(o->min), &min));
+	TV_ASSERT(o->max == NULL || parse(span_str(o->max), &max));
+	if (v >= min && v <= max)
+		return TV_OK;
+	return tv_fail(why, cap, TV_EINVAL, "%s is out of range (%s)", shown(n, value), bounds(o, "", range));
 }
 
 static enum tv_err
@@ -118,65 +106,40 @@ read_bool(const struct conf_opt *o, const struct ucl_node *n, void *field, char 
 }
 
 static void
-print_bool(const struct conf_opt *o, const void *field, struct buf *out)
+print_bool(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
 {
-	(void)o;
 	buf_puts(out, *(const bool *)field ? "true" : "false");
-}
-
-static bool
-equal_bool(const void *a, const void *b)
-{
-	return *(const bool *)a == *(const bool *)b;
 }
 
 static enum tv_err
 read_u64(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
 {
-	uint64_t v;
-
-	if (n->type != UCL_WORD || !parse_u64(n->text, &v))
+	if (n->type != UCL_WORD || !parse_u64(n->text, field))
 		return not_a(o, n, "a number", "100", why, cap);
-	if (!within(o, v, parse_u64))
-		return out_of_range(o, n, why, cap);
-	*(uint64_t *)field = v;
-	return TV_OK;
+	return check_bounds(o, n, *(uint64_t *)field, parse_u64, why, cap);
 }
 
 static void
-print_u64(const struct conf_opt *o, const void *field, struct buf *out)
+print_u64(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
 {
-	(void)o;
 	buf_printf(out, "%" PRIu64, *(const uint64_t *)field);
-}
-
-static bool
-equal_u64(const void *a, const void *b)
-{
-	return *(const uint64_t *)a == *(const uint64_t *)b;
 }
 
 static enum tv_err
 read_size(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
 {
-	uint64_t v;
-
-	if (!is_scalar(n) || !parse_size(n->text, &v))
+	if (!is_scalar(n) || !parse_size(n->text, field))
 		return not_a(o, n, "a size", "64k, 16M", why, cap);
-	if (!within(o, v, parse_size))
-		return out_of_range(o, n, why, cap);
-	*(uint64_t *)field = v;
-	return TV_OK;
+	return check_bounds(o, n, *(uint64_t *)field, parse_size, why, cap);
 }
 
 static void
-print_size(const struct conf_opt *o, const void *field, struct buf *out)
+print_size(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
 {
 	static const char *const units[] = { "", "k", "M", "G", "T" };
 	uint64_t v = *(const uint64_t *)field;
 	size_t at = 0;
 
-	(void)o;
 	while (v > 0 && v % 1024 == 0 && at + 1 < sizeof(units) / sizeof(units[0])) {
 		v /= 1024;
 		at++;
@@ -184,40 +147,32 @@ print_size(const struct conf_opt *o, const void *field, struct buf *out)
 	buf_printf(out, "%" PRIu64 "%s", v, units[at]);
 }
 
+static bool
+parse_ns(struct span s, uint64_t *v)
+{
+	int64_t ns = 0;
+	bool good = duration_parse(s, &ns) == TV_OK;
+
+	*v = (uint64_t)ns;
+	return good;
+}
+
 static enum tv_err
 read_duration(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
 {
-	int64_t ns, edge;
+	struct mono *d = field;
 
-	if (!is_scalar(n) || duration_parse(n->text, &ns) != TV_OK)
+	if (!is_scalar(n) || duration_parse(n->text, &d->ns) != TV_OK)
 		return not_a(o, n, "a duration", "500ms, 2s", why, cap);
-	if (ns < 0)
+	if (d->ns < 0)
 		return not_a(o, n, "a positive duration", "500ms, 2s", why, cap);
-	if (o->min != NULL) {
-		TV_ASSERT(duration_parse(span_str(o->min), &edge) == TV_OK);
-		if (ns < edge)
-			return out_of_range(o, n, why, cap);
-	}
-	if (o->max != NULL) {
-		TV_ASSERT(duration_parse(span_str(o->max), &edge) == TV_OK);
-		if (ns > edge)
-			return out_of_range(o, n, why, cap);
-	}
-	((struct mono *)field)->ns = ns;
-	return TV_OK;
+	return check_bounds(o, n, (uint64_t)d->ns, parse_ns, why, cap);
 }
 
 static void
-print_duration(const struct conf_opt *o, const void *field, struct buf *out)
+print_duration(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
 {
-	(void)o;
 	duration_print(((const struct mono *)field)->ns, out);
-}
-
-static bool
-equal_duration(const void *a, const void *b)
-{
-	return ((const struct mono *)a)->ns == ((const struct mono *)b)->ns;
 }
 
 static enum tv_err
@@ -227,34 +182,24 @@ read_port(const struct conf_opt *o, const struct ucl_node *n, void *field, char 
 	char value[72];
 	uint64_t v;
 
-	if (n->type != UCL_WORD || !parse_u64(n->text, &v) || v > 65535 || (v == 0 && !zero)) {
-		snprintf(why, cap, "%s is not a port number (%s to 65535)", shown(n, value), zero ? "0" : "1");
-		return TV_EINVAL;
-	}
+	if (n->type != UCL_WORD || !parse_u64(n->text, &v) || v > 65535 || (v == 0 && !zero))
+		return tv_fail(why, cap, TV_EINVAL, "%s is not a port number (%s to 65535)", shown(n, value),
+		    zero ? "0" : "1");
 	*(uint16_t *)field = (uint16_t)v;
 	return TV_OK;
 }
 
 static void
-print_port(const struct conf_opt *o, const void *field, struct buf *out)
+print_port(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
 {
-	(void)o;
 	buf_printf(out, "%u", *(const uint16_t *)field);
-}
-
-static bool
-equal_port(const void *a, const void *b)
-{
-	return *(const uint16_t *)a == *(const uint16_t *)b;
 }
 
 static enum tv_err
 take_text(const struct ucl_node *n, char **field, char *why, size_t cap)
 {
-	if (n->text.len > CONF_STRING_BYTES_MAX) {
-		snprintf(why, cap, "longer than %d bytes", CONF_STRING_BYTES_MAX);
-		return TV_EINVAL;
-	}
+	if (n->text.len > CONF_STRING_BYTES_MAX)
+		return tv_fail(why, cap, TV_EINVAL, "longer than %d bytes", CONF_STRING_BYTES_MAX);
 	*field = span_dup(n->text);
 	if (*field == NULL)
 		snprintf(why, cap, "out of memory");
@@ -271,24 +216,21 @@ read_string(const struct conf_opt *o, const struct ucl_node *n, void *field, cha
 
 /* Nothing of it goes into a message. */
 static enum tv_err
-read_secret(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+read_secret(const struct conf_opt *o UNUSED, const struct ucl_node *n, void *field, char *why, size_t cap)
 {
 	bool good = is_scalar(n) && n->text.len <= CONF_SECRET_BYTES_MAX;
 
-	(void)o;
 	for (size_t i = 0; good && i < n->text.len; i++)
 		good = n->text.p[i] > ' ' && n->text.p[i] < 0x7f;
 	if (good)
 		return take_text(n, field, why, cap);
-	snprintf(why, cap, "at most %d printable characters without spaces are expected", CONF_SECRET_BYTES_MAX);
-	return TV_EINVAL;
+	return tv_fail(why, cap, TV_EINVAL, "at most %d printable characters without spaces are expected",
+	    CONF_SECRET_BYTES_MAX);
 }
 
 static void
-print_secret(const struct conf_opt *o, const void *field, struct buf *out)
+print_secret(const struct conf_opt *o UNUSED, const void *field UNUSED, struct buf *out)
 {
-	(void)o;
-	(void)field;
 	buf_puts(out, "(set, not shown)");
 }
 
@@ -342,9 +284,8 @@ print_quoted(const char *text, struct buf *out)
 }
 
 static void
-print_string(const struct conf_opt *o, const void *field, struct buf *out)
+print_string(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
 {
-	(void)o;
 	print_quoted(*(char *const *)field, out);
 }
 
@@ -398,17 +339,13 @@ read_list(const struct conf_opt *o, const struct ucl_node *n, void *field, char 
 	size_t count = n->type == UCL_ARRAY ? n->count : 1;
 	enum tv_err err = TV_OK;
 
-	if (count > CONF_LIST_ITEMS_MAX) {
-		snprintf(why, cap, "more than %d entries", CONF_LIST_ITEMS_MAX);
-		return TV_EINVAL;
-	}
+	if (count > CONF_LIST_ITEMS_MAX)
+		return tv_fail(why, cap, TV_EINVAL, "more than %d entries", CONF_LIST_ITEMS_MAX);
 	if (count == 0)
 		return TV_OK;
 	list->items = calloc(count, sizeof(*list->items));
-	if (list->items == NULL) {
-		snprintf(why, cap, "out of memory");
-		return TV_ENOMEM;
-	}
+	if (list->items == NULL)
+		return tv_fail(why, cap, TV_ENOMEM, "out of memory");
 	if (n->type != UCL_ARRAY)
 		err = add_item(o, n, list, why, cap);
 	else
@@ -420,11 +357,10 @@ read_list(const struct conf_opt *o, const struct ucl_node *n, void *field, char 
 }
 
 static void
-print_list(const struct conf_opt *o, const void *field, struct buf *out)
+print_list(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
 {
 	const struct conf_list *list = field;
 
-	(void)o;
 	buf_puts(out, "[");
 	for (size_t i = 0; i < list->count; i++) {
 		buf_puts(out, i > 0 ? ", " : "");
@@ -464,41 +400,36 @@ add_pair(const struct ucl_node *block, const struct ucl_node *n, pair_fits_fn *f
 {
 	char name[72];
 
-	if (is_pair_twice(block, n)) {
-		snprintf(why, cap, "\"%s\" is given twice", log_safe(n->key, name, sizeof(name)));
-		return TV_EINVAL;
-	}
-	if (is_scalar(n) && memchr(n->text.p, '\0', n->text.len) != NULL) {
-		snprintf(why, cap, "\"%s\": a zero byte cannot be in it", log_safe(n->key, name, sizeof(name)));
-		return TV_EINVAL;
-	}
+	if (is_pair_twice(block, n))
+		return tv_fail(why, cap, TV_EINVAL, "\"%s\" is given twice", log_safe(n->key, name, sizeof(name)));
+	if (is_scalar(n) && memchr(n->text.p, '\0', n->text.len) != NULL)
+		return tv_fail(why, cap, TV_EINVAL, "\"%s\": a zero byte cannot be in it",
+		    log_safe(n->key, name, sizeof(name)));
 	if (!fits(n, why, cap))
 		return TV_EINVAL;
 	if (asprintf(&list->items[list->count], "%.*s=%.*s", (int)n->key.len, (const char *)n->key.p, (int)n->text.len,
-	    (const char *)n->text.p) < 0) {
-		snprintf(why, cap, "out of memory");
-		return TV_ENOMEM;
-	}
+	    (const char *)n->text.p) < 0)
+		return tv_fail(why, cap, TV_ENOMEM, "out of memory");
 	list->count++;
 	return TV_OK;
 }
 
-/* A block of names that the configuration does not know beforehand. */
+/* A block of names that the configuration does not know beforehand; what, example: of their values, for the message. */
 static enum tv_err
-read_pairs(const struct ucl_node *n, size_t max, pair_fits_fn *fits, struct conf_list *list, char *why, size_t cap)
+read_pairs(const struct conf_opt *o, const struct ucl_node *n, const char *what, const char *example, size_t max,
+    pair_fits_fn *fits, struct conf_list *list, char *why, size_t cap)
 {
 	enum tv_err err = TV_OK;
 
-	if (n->count > max) {
-		snprintf(why, cap, "more than %zu entries", max);
-		return TV_EINVAL;
-	}
+	if (n->type != UCL_OBJECT)
+		return tv_fail(why, cap, TV_EINVAL, "a block of names and %s is expected (write %s { %s })", what,
+		    o->key, example);
+	if (n->count > max)
+		return tv_fail(why, cap, TV_EINVAL, "more than %zu entries", max);
 	if (n->count == 0)
 		return TV_OK;
-	if ((list->items = calloc(n->count, sizeof(*list->items))) == NULL) {
-		snprintf(why, cap, "out of memory");
-		return TV_ENOMEM;
-	}
+	if ((list->items = calloc(n->count, sizeof(*list->items))) == NULL)
+		return tv_fail(why, cap, TV_ENOMEM, "out of memory");
 	for (const struct ucl_node *c = n->child; c != NULL && err == TV_OK; c = c->next)
 		err = add_pair(n, c, fits, list, why, cap);
 	if (err != TV_OK)
@@ -522,11 +453,7 @@ time_fits(const struct ucl_node *n, char *why, size_t cap)
 static enum tv_err
 read_times(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
 {
-	if (n->type != UCL_OBJECT) {
-		snprintf(why, cap, "a block of names and durations is expected (write %s { \"name\" = 10s })", o->key);
-		return TV_EINVAL;
-	}
-	return read_pairs(n, CONF_LIST_ITEMS_MAX, time_fits, field, why, cap);
+	return read_pairs(o, n, "durations", "\"name\" = 10s", CONF_LIST_ITEMS_MAX, time_fits, field, why, cap);
 }
 
 static bool
@@ -543,11 +470,7 @@ meta_fits(const struct ucl_node *n, char *why, size_t cap)
 static enum tv_err
 read_meta(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
 {
-	if (n->type != UCL_OBJECT) {
-		snprintf(why, cap, "a block of names and texts is expected (write %s { rack = \"r1\" })", o->key);
-		return TV_EINVAL;
-	}
-	return read_pairs(n, META_PAIRS_MAX, meta_fits, field, why, cap);
+	return read_pairs(o, n, "texts", "rack = \"r1\"", META_PAIRS_MAX, meta_fits, field, why, cap);
 }
 
 static bool
@@ -591,49 +514,38 @@ address_fits(const struct ucl_node *n, char *why, size_t cap)
 static enum tv_err
 read_addresses(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
 {
-	if (n->type != UCL_OBJECT) {
-		snprintf(why, cap, "a block of names and addresses is expected (write %s { lan = 10.0.0.1 })", o->key);
-		return TV_EINVAL;
-	}
-	return read_pairs(n, META_PAIRS_MAX, address_fits, field, why, cap);
+	return read_pairs(o, n, "addresses", "lan = 10.0.0.1", META_PAIRS_MAX, address_fits, field, why, cap);
 }
 
 static void
-print_pair(const char *item, const char *equals, bool first, struct buf *out)
+print_all(const struct conf_list *list, char *(*find_equals)(const char *item, int c), struct buf *out)
 {
-	struct buf name = BUF_INIT(UCL_TEXT_BYTES_MAX);
-
-	buf_puts(out, first ? " " : ", ");
-	buf_put(&name, item, (size_t)(equals - item));
-	print_quoted(buf_cstr(&name), out);
-	buf_done(&name);
-	buf_puts(out, " = ");
-	print_quoted(equals + 1, out);
-}
-
-static void
-print_times(const struct conf_opt *o, const void *field, struct buf *out)
-{
-	const struct conf_list *list = field;
-
-	(void)o;
 	buf_puts(out, "{");
-	for (size_t i = 0; i < list->count; i++)
-		print_pair(list->items[i], strrchr(list->items[i], '='), i == 0, out);
+	for (size_t i = 0; i < list->count; i++) {
+		const char *item = list->items[i], *equals = find_equals(item, '=');
+		struct buf name = BUF_INIT(UCL_TEXT_BYTES_MAX);
+
+		buf_puts(out, i == 0 ? " " : ", ");
+		buf_put(&name, item, (size_t)(equals - item));
+		print_quoted(buf_cstr(&name), out);
+		buf_done(&name);
+		buf_puts(out, " = ");
+		print_quoted(equals + 1, out);
+	}
 	buf_puts(out, " }");
+}
+
+static void
+print_times(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
+{
+	print_all(field, strrchr, out);
 }
 
 /* Their names have no equals sign. */
 static void
-print_pairs(const struct conf_opt *o, const void *field, struct buf *out)
+print_pairs(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
 {
-	const struct conf_list *list = field;
-
-	(void)o;
-	buf_puts(out, "{");
-	for (size_t i = 0; i < list->count; i++)
-		print_pair(list->items[i], strchr(list->items[i], '='), i == 0, out);
-	buf_puts(out, " }");
+	print_all(field, strchr, out);
 }
 
 /* The index-th of "a|b|c"; SPAN_NONE behind the last. */
@@ -678,35 +590,24 @@ print_choice(const struct conf_opt *o, const void *field, struct buf *out)
 	buf_puts(out, "\"");
 }
 
-static bool
-equal_choice(const void *a, const void *b)
-{
-	return *(const int *)a == *(const int *)b;
-}
-
 static enum tv_err
-read_removed(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+read_removed(const struct conf_opt *o, const struct ucl_node *n UNUSED, void *field UNUSED, char *why, size_t cap)
 {
-	(void)n;
-	(void)field;
-	snprintf(why, cap, "this key was removed; %s", o->help);
-	return TV_EINVAL;
+	return tv_fail(why, cap, TV_EINVAL, "this key was removed; %s", o->help);
 }
 
 static bool
-equal_always(const void *a, const void *b)
+equal_always(const void *a UNUSED, const void *b UNUSED)
 {
-	(void)a;
-	(void)b;
 	return true;
 }
 
 static const struct conf_value_ops types[] = {
-	[CONF_BOOL] = { sizeof(bool), read_bool, print_bool, equal_bool, NULL },
-	[CONF_U64] = { sizeof(uint64_t), read_u64, print_u64, equal_u64, NULL },
-	[CONF_SIZE] = { sizeof(uint64_t), read_size, print_size, equal_u64, NULL },
-	[CONF_DURATION] = { sizeof(struct mono), read_duration, print_duration, equal_duration, NULL },
-	[CONF_PORT] = { sizeof(uint16_t), read_port, print_port, equal_port, NULL },
+	[CONF_BOOL] = { sizeof(bool), read_bool, print_bool, NULL, NULL },
+	[CONF_U64] = { sizeof(uint64_t), read_u64, print_u64, NULL, NULL },
+	[CONF_SIZE] = { sizeof(uint64_t), read_size, print_size, NULL, NULL },
+	[CONF_DURATION] = { sizeof(struct mono), read_duration, print_duration, NULL, NULL },
+	[CONF_PORT] = { sizeof(uint16_t), read_port, print_port, NULL, NULL },
 	[CONF_STRING] = { sizeof(char *), read_string, print_string, equal_string, free_string },
 	[CONF_SECRET] = { sizeof(char *), read_secret, print_secret, equal_string, free_secret },
 	[CONF_PATH] = { sizeof(char *), read_path, print_string, equal_string, free_string },
@@ -716,7 +617,7 @@ static const struct conf_value_ops types[] = {
 	[CONF_TIMES] = { sizeof(struct conf_list), read_times, print_times, equal_list, free_list },
 	[CONF_META] = { sizeof(struct conf_list), read_meta, print_pairs, equal_list, free_list },
 	[CONF_ADDRESSES] = { sizeof(struct conf_list), read_addresses, print_pairs, equal_list, free_list },
-	[CONF_CHOICE] = { sizeof(int), read_choice, print_choice, equal_choice, NULL },
+	[CONF_CHOICE] = { sizeof(int), read_choice, print_choice, NULL, NULL },
 	[CONF_GIVEN] = { sizeof(bool), NULL, NULL, equal_always, NULL },
 	[CONF_REMOVED] = { 0, read_removed, NULL, equal_always, NULL },
 };

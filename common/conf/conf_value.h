@@ -15,7 +15,7 @@ struct conf_value_ops {
 	enum tv_err (*read)(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap);
 	/* As it would be written; never called for an unset value. */
 	void (*print)(const struct conf_opt *o, const void *field, struct buf *out);
-	bool (*equal)(const void *a, const void *b);
+	bool (*equal)(const void *a, const void *b);	/* NULL: their bytes are */
 	void (*free)(void *field);	/* NULL: nothing to free */
 };
 

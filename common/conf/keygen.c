@@ -83,15 +83,12 @@ static enum tv_err
 open_dir(const char *dir, int *fd, char *errbuf, size_t cap)
 {
 	*fd = -1;
-	if (sodium_init() < 0) {
-		snprintf(errbuf, cap, "libsodium cannot start: no source of random numbers");
-		return TV_ESYS;
-	}
+	if (sodium_init() < 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "libsodium cannot start: no source of random numbers");
 	*fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (*fd >= 0)
 		return TV_OK;
-	snprintf(errbuf, cap, "%s: %s", dir, strerror(errno));
-	return errno == ENOENT ? TV_ENOENT : TV_ESYS;
+	return tv_fail(errbuf, cap, errno == ENOENT ? TV_ENOENT : TV_ESYS, "%s: %s", dir, strerror(errno));
 }
 
 enum tv_err

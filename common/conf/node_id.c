@@ -26,25 +26,20 @@ read_id(int dir, const char *path, char id[UUID_CHARS + 1], char *errbuf, size_t
 	ssize_t n;
 	int fd = openat(dir, NODE_ID_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 
-	if (fd < 0) {
-		snprintf(errbuf, cap, "%s/" NODE_ID_FILE ": %s", path, strerror(errno));
-		return errno == ENOENT ? TV_ENOENT : TV_ESYS;
-	}
+	if (fd < 0)
+		return tv_fail(errbuf, cap, errno == ENOENT ? TV_ENOENT : TV_ESYS, "%s/" NODE_ID_FILE ": %s", path,
+		    strerror(errno));
 	n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, text, sizeof(text) - 1) : -1;
 	close(fd);
-	if (n < 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
-		snprintf(errbuf, cap, "%s/" NODE_ID_FILE ": must be a regular file that only its owner may write",
-		    path);
-		return TV_EPERM;
-	}
+	if (n < 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
+		return tv_fail(errbuf, cap, TV_EPERM, "%s/" NODE_ID_FILE ": must be a regular file that only its owner "
+		    "may write", path);
 	while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ' '))
 		n--;
 	text[n] = '\0';
-	if (!uuid_parse(span_str(text), bytes) || (uuid_text(bytes, id), strcmp(id, text) != 0)) {
-		snprintf(errbuf, cap, "%s/" NODE_ID_FILE ": does not hold a lower-case UUID: restore it, or remove it "
-		    "to make this a new node", path);
-		return TV_EFORMAT;
-	}
+	if (!uuid_parse(span_str(text), bytes) || (uuid_text(bytes, id), strcmp(id, text) != 0))
+		return tv_fail(errbuf, cap, TV_EFORMAT, "%s/" NODE_ID_FILE ": does not hold a lower-case UUID: restore "
+		    "it, or remove it to make this a new node", path);
 	return TV_OK;
 }
 
@@ -69,16 +64,13 @@ cluster_node_id(struct cluster_conf *c, char *errbuf, size_t cap)
 	enum tv_err err;
 	int dir;
 
-	if (sodium_init() < 0) {
-		snprintf(errbuf, cap, "libsodium cannot start: no source of random numbers");
-		return TV_ESYS;
-	}
+	if (sodium_init() < 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "libsodium cannot start: no source of random numbers");
 	dir = dirs_make(c->data_dir) ? open(c->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (dir < 0) {
-		snprintf(errbuf, cap, "%s: %s%s", c->data_dir, strerror(errno), errno != EROFS ? "" :
+	if (dir < 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "%s: %s%s", c->data_dir, strerror(errno),
+		    errno != EROFS ? "" :
 		    ", or the unit of systemd allows no writing there: see data_dir in cluster.conf(5)");
-		return TV_ESYS;
-	}
 	err = read_id(dir, c->data_dir, c->node_id, errbuf, cap);
 	if (err == TV_ENOENT) {
 		if (write_id(dir)) {

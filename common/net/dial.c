@@ -72,11 +72,10 @@ on_open(void *ctx, struct chan *c)
 }
 
 static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
+on_close(void *ctx UNUSED, struct chan *c, enum tv_err why)
 {
 	struct dialer *d = c->owner;
 
-	(void)ctx;
 	if (c->opened && !mono_before(clock_mono(), mono_add(d->up_since, STEADY)))
 		d->backoff = BACKOFF_FIRST;
 	d->nobody = c->nobody;

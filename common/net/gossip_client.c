@@ -85,11 +85,10 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 }
 
 static void
-on_up(void *ctx, struct chan *c, unsigned failures)
+on_up(void *ctx, struct chan *c, unsigned failures UNUSED)
 {
 	struct gossip_client *g = ctx;
 
-	(void)failures;
 	g->synced = false;
 	g->pools[POOL_LAN].round++;
 	g->pools[POOL_WAN].round++;

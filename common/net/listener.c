@@ -34,11 +34,10 @@ struct listener {
 };
 
 static void
-on_rested(struct ev_loop *loop, ev_timer *w, int revents)
+on_rested(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct listener *l = w->data;
 
-	(void)revents;
 	ev_io_start(loop, &l->io);
 }
 

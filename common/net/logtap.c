@@ -113,7 +113,7 @@ tell(struct logtap *t, const struct log_line *line)
 }
 
 static void
-on_wake(struct ev_loop *loop, ev_async *a, int revents)
+on_wake(struct ev_loop *loop UNUSED, ev_async *a, int revents UNUSED)
 {
 	struct logtap *t = a->data;
 	struct waiting *w, *next;
@@ -121,8 +121,6 @@ on_wake(struct ev_loop *loop, ev_async *a, int revents)
 	char text[96];
 	uint64_t lost;
 
-	(void)loop;
-	(void)revents;
 	pthread_mutex_lock(&t->lock);
 	w = t->first;
 	lost = t->lost;

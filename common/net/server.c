@@ -97,12 +97,11 @@ dispatch(struct server_conn *c, const struct frame *f)
 }
 
 static enum tv_err
-on_frame(void *ctx, struct chan *chan, const struct frame *f)
+on_frame(void *ctx, struct chan *chan UNUSED, const struct frame *f)
 {
 	struct server_conn *c = ctx;
 	enum tv_err err = dispatch(c, f);
 
-	(void)chan;
 	c->server->malformed += err != TV_OK;
 	return err;
 }
@@ -142,12 +141,11 @@ conn_free(struct server_conn *c, enum tv_err why)
 }
 
 static void
-on_close(void *ctx, struct chan *chan, enum tv_err why)
+on_close(void *ctx, struct chan *chan UNUSED, enum tv_err why)
 {
 	struct server_conn *c = ctx;
 	struct server *s = c->server;
 
-	(void)chan;
 	s->silent += why == TV_ETIMEOUT && !c->greeted;
 	conn_free(c, why);
 }

@@ -62,11 +62,10 @@ finish_connect(struct stream *s)
 }
 
 static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
+on_io(struct ev_loop *loop UNUSED, ev_io *w, int events)
 {
 	struct stream *s = w->data;
 
-	(void)loop;
 	if (s->lingers) {
 		if ((events & EV_CUSTOM) == 0 && !discard_some(s))
 			return;

@@ -535,10 +535,8 @@ daemon_reload(char *errbuf, size_t cap)
 }
 
 static void
-on_stop(struct ev_loop *loop, ev_signal *w, int events)
+on_stop(struct ev_loop *loop UNUSED, ev_signal *w, int events UNUSED)
 {
-	(void)loop;
-	(void)events;
 	log_info(state.spec->name, "%s received, stopping", w->signum == SIGTERM ? "SIGTERM" : "SIGINT");
 	if (state.running && !state.winding_down && !state.quitting && state.spec->wind_down != NULL) {
 		state.winding_down = true;
@@ -550,13 +548,10 @@ on_stop(struct ev_loop *loop, ev_signal *w, int events)
 }
 
 static void
-on_hup(struct ev_loop *loop, ev_signal *w, int events)
+on_hup(struct ev_loop *loop UNUSED, ev_signal *w UNUSED, int events UNUSED)
 {
 	char errbuf[64], line[64];
 
-	(void)loop;
-	(void)w;
-	(void)events;
 	snprintf(line, sizeof(line), "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(clock_mono().ns / 1000));
 	notify(line);
 	(void)daemon_reload(errbuf, sizeof(errbuf));	/* logged there */

@@ -122,12 +122,10 @@ look_at_socket(struct folders *f)
 }
 
 static void
-on_look(struct ev_loop *loop, ev_timer *w, int revents)
+on_look(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct folders *f = w->data;
 
-	(void)loop;
-	(void)revents;
 	look_at_socket(f);
 	if (f->jobs != NULL) {
 		(void)jobs_add_only(f->jobs, look_at_data, judge_data, f);	/* else the next time */

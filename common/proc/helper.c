@@ -159,12 +159,11 @@ replaced(struct helper *h)
 }
 
 static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
+on_close(void *ctx, struct chan *c UNUSED, enum tv_err why)
 {
 	struct process *p = ctx;
 	struct helper *h = p->helper;
 
-	(void)c;
 	p->chan = NULL;
 	helper_monitor_end(h->conf.monitor, p->number, END_GRACE);
 	if (h->now->chan == NULL && h->next->chan == NULL)
@@ -192,10 +191,8 @@ on_next_ready(struct helper *h)
 
 /* What it has begun takes too long. */
 static void
-on_retire(struct ev_loop *loop, ev_timer *w, int events)
+on_retire(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
-	(void)loop;
-	(void)events;
 	replaced(w->data);
 }
 
@@ -231,12 +228,11 @@ renew(struct process *p)
 }
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+on_frame(void *ctx, struct chan *c UNUSED, const struct frame *f)
 {
 	struct process *p = ctx;
 	struct helper *h = p->helper;
 
-	(void)c;
 	if (f->type == MSG_HELPER_STARTED)
 		return take_started(p, f);
 	if (f->type == MSG_PING && (f->flags & FRAME_REPLY) != 0) {
@@ -298,26 +294,22 @@ look_at(struct process *p)
 }
 
 static void
-on_look(struct ev_loop *loop, ev_timer *w, int events)
+on_look(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct helper *h = w->data;
 	bool both = h->next->chan != NULL;
 
-	(void)loop;
-	(void)events;
 	if (both)
 		look_at(h->next);
 	look_at(h->now);		/* last: `ended` may free the helper */
 }
 
 static void
-on_restart(struct ev_loop *loop, ev_timer *w, int events)
+on_restart(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct helper *h = w->data;
 	struct process *p = h->now->chan == NULL ? h->now : h->next;
 
-	(void)loop;
-	(void)events;
 	if (!h->wanted || p->chan != NULL || (p == h->next && !h->replace))
 		return;
 	enum tv_err err = start_process(p);
@@ -335,13 +327,12 @@ on_restart(struct ev_loop *loop, ev_timer *w, int events)
 }
 
 static void
-on_idle(struct ev_loop *loop, ev_timer *w, int events)
+on_idle(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct helper *h = w->data;
 	bool served = h->now->chan != NULL;
 
 	(void)loop;
-	(void)events;
 	if (h->wanted)
 		return;
 	h->retiring = false;

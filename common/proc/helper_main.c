@@ -61,12 +61,10 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 
 /* The daemon has ended, or wants this process no more.  What is under way ends with it. */
 static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
+on_close(void *ctx UNUSED, struct chan *c UNUSED, enum tv_err why)
 {
 	bool wanted = why == TV_OK || why == TV_EOF || why == TV_ECLOSED;
 
-	(void)ctx;
-	(void)c;
 	if (!wanted)
 		log_err("helper", "channel of the daemon: %s", tv_strerror(why));
 	_exit(wanted ? 0 : 1);

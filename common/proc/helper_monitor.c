@@ -128,9 +128,8 @@ become(const struct monitor *m, unsigned kind, int fd)
 /* -- the monitor -- */
 
 static void
-on_child(int signum)
+on_child(int signum UNUSED)
 {
-	(void)signum;
 }
 
 static struct child *

@@ -15,8 +15,7 @@
 static enum tv_err
 failed(const struct hold *h, const char *what, char *errbuf, size_t cap)
 {
-	snprintf(errbuf, cap, "%s%s: %s", h->path, what, strerror(errno));
-	return TV_ESYS;
+	return tv_fail(errbuf, cap, TV_ESYS, "%s%s: %s", h->path, what, strerror(errno));
 }
 
 /* What the one who has the lock wrote; its beginning is missing only in the moment after it took it. */
@@ -29,10 +28,9 @@ in_use(const struct hold *h, int fd, char *errbuf, size_t cap)
 	while (n > 0 && text[n - 1] == '\n')
 		n--;
 	text[n > 0 ? n : 0] = '\0';
-	snprintf(errbuf, cap, "%s: in use by %s: two daemons cannot share a folder. Stop the other one, or give this "
-	    "one another data_dir", h->path, text[0] != '\0' ? log_safe(span_str(text), safe, sizeof(safe)) :
-	    "another process");
-	return TV_EAGAIN;
+	return tv_fail(errbuf, cap, TV_EAGAIN, "%s: in use by %s: two daemons cannot share a folder. Stop the other "
+	    "one, or give this one another data_dir", h->path,
+	    text[0] != '\0' ? log_safe(span_str(text), safe, sizeof(safe)) : "another process");
 }
 
 /* Of no other user, and under no second name: a process that can open a file can lock it. */
@@ -45,9 +43,8 @@ check_file(const struct hold *h, int fd, char *errbuf, size_t cap)
 		return failed(h, "/" HOLD_LOCK_NAME, errbuf, cap);
 	if (S_ISREG(st.st_mode) && st.st_uid == h->uid && st.st_nlink <= 1 && (st.st_mode & 077) == 0)
 		return TV_OK;
-	snprintf(errbuf, cap, "%s/" HOLD_LOCK_NAME ": must be a regular file of uid %u with mode 0600 and one name: "
-	    "remove it while no daemon runs here", h->path, (unsigned)h->uid);
-	return TV_EPERM;
+	return tv_fail(errbuf, cap, TV_EPERM, "%s/" HOLD_LOCK_NAME ": must be a regular file of uid %u with mode 0600 "
+	    "and one name: remove it while no daemon runs here", h->path, (unsigned)h->uid);
 }
 
 /* Is it still the file of that name?  TV_OK, TV_ENOENT, or TV_ESYS: it cannot be told now; errno. */
@@ -115,8 +112,7 @@ take_lock(struct hold *h, char *errbuf, size_t cap)
 		}
 		close(fd);
 	}
-	snprintf(errbuf, cap, "%s/" HOLD_LOCK_NAME ": is removed repeatedly", h->path);
-	return TV_ESYS;
+	return tv_fail(errbuf, cap, TV_ESYS, "%s/" HOLD_LOCK_NAME ": is removed repeatedly", h->path);
 }
 
 static enum tv_err
@@ -130,9 +126,8 @@ open_dir(struct hold *h, char *errbuf, size_t cap)
 		h->ino = st.st_ino;
 		return TV_OK;
 	}
-	snprintf(errbuf, cap, "%s: uid %u cannot reach it: %s (see the modes of the folders above it)", h->path,
-	    (unsigned)geteuid(), strerror(errno));
-	return TV_ESYS;
+	return tv_fail(errbuf, cap, TV_ESYS, "%s: uid %u cannot reach it: %s (see the modes of the folders above it)",
+	    h->path, (unsigned)geteuid(), strerror(errno));
 }
 
 enum tv_err
@@ -144,10 +139,8 @@ hold_take(struct hold *h, const struct privdrop *plan, const char *data_dir, con
 
 	*h = HOLD_NONE;
 	h->uid = plan->uid;
-	if (snprintf(h->path, sizeof(h->path), "%s/%s", data_dir, name) >= (int)sizeof(h->path)) {
-		snprintf(errbuf, cap, "data_dir: the path is too long");
-		return TV_EINVAL;
-	}
+	if (snprintf(h->path, sizeof(h->path), "%s/%s", data_dir, name) >= (int)sizeof(h->path))
+		return tv_fail(errbuf, cap, TV_EINVAL, "data_dir: the path is too long");
 	snprintf(h->owner, sizeof(h->owner), "%s", owner);
 	if (plan->switches)
 		err = privdrop_act_as(plan->uid, plan->gid, errbuf, cap);

@@ -75,10 +75,8 @@ collect(struct jobs *j)
 }
 
 static void
-on_async(struct ev_loop *loop, ev_async *w, int revents)
+on_async(struct ev_loop *loop UNUSED, ev_async *w, int revents UNUSED)
 {
-	(void)loop;
-	(void)revents;
 	collect(w->data);
 }
 

@@ -12,22 +12,19 @@ watch_stop(struct log_drain *d)
 }
 
 static void
-on_room(struct ev_loop *loop, ev_io *w, int events)
+on_room(struct ev_loop *loop UNUSED, ev_io *w, int events UNUSED)
 {
-	(void)loop;
-	(void)events;
 	log_flush();
 	if (log_waiting_fd() != w->fd)
 		watch_stop(w->data);
 }
 
 static void
-on_prepare(struct ev_loop *loop, ev_prepare *w, int events)
+on_prepare(struct ev_loop *loop, ev_prepare *w, int events UNUSED)
 {
 	struct log_drain *d = w->data;
 	int fd = log_waiting_fd();
 
-	(void)events;
 	if (fd < 0 || ev_is_active(&d->io))
 		return;
 	ev_io_set(&d->io, fd, EV_WRITE);

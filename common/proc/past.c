@@ -59,19 +59,16 @@ past_check(const char *data, const struct cluster_conf *c, const char *conf_dir,
 	err = load(path, &was, errbuf, cap);
 	if (err != TV_OK)
 		return err == TV_ENOENT ? TV_OK : err;
-	if (was.server && !c->server && !c->server_given) {
-		snprintf(errbuf, cap, "%s: this node was a server, and %s/cluster.conf makes it a client, since server "
-		    "= true is not there. If the configuration was lost, bring it back; if the node is to be a client "
-		    "from now on, set server = false there, or empty %s", path, conf_dir, c->data_dir);
-		return TV_EPERM;
-	}
-	if (was.encrypted && !c->have_keys && !c->plaintext_wanted) {
-		snprintf(errbuf, cap, "%s: this node used encryption and would now send plaintext, since there is no "
-		    "%s. If the key was lost, copy cluster.key from another node; if the node is to send plaintext "
-		    "from now on, set encryption = \"off\" in %s/cluster.conf, or empty %s", path, c->cluster_key,
-		    conf_dir, c->data_dir);
-		return TV_EPERM;
-	}
+	if (was.server && !c->server && !c->server_given)
+		return tv_fail(errbuf, cap, TV_EPERM, "%s: this node was a server, and %s/cluster.conf makes it a "
+		    "client, since server = true is not there. If the configuration was lost, bring it back; if the "
+		    "node is to be a client from now on, set server = false there, or empty %s", path, conf_dir,
+		    c->data_dir);
+	if (was.encrypted && !c->have_keys && !c->plaintext_wanted)
+		return tv_fail(errbuf, cap, TV_EPERM, "%s: this node used encryption and would now send plaintext, "
+		    "since there is no %s. If the key was lost, copy cluster.key from another node; if the node is to "
+		    "send plaintext from now on, set encryption = \"off\" in %s/cluster.conf, or empty %s", path,
+		    c->cluster_key, conf_dir, c->data_dir);
 	return TV_OK;
 }
 
@@ -84,10 +81,8 @@ past_write(const char *data, const struct cluster_conf *c, char *errbuf, size_t 
 
 	if (access(data, F_OK) != 0)
 		return TV_ENOENT;
-	if (!path_of(data, PAST_NAME, path)) {
-		snprintf(errbuf, cap, "%.256s...: the path is too long", data);
-		return TV_ESYS;
-	}
+	if (!path_of(data, PAST_NAME, path))
+		return tv_fail(errbuf, cap, TV_ESYS, "%.256s...: the path is too long", data);
 	known = load(path, &was, why, sizeof(why)) == TV_OK;
 	/* encryption = "off" does not make the keys forgotten that gossipd keeps: it has to stay. */
 	is.encrypted = is.encrypted || (known && was.encrypted);
@@ -97,6 +92,5 @@ past_write(const char *data, const struct cluster_conf *c, char *errbuf, size_t 
 	    "server = %s\nencrypted = %s\n", is.server ? "true" : "false", is.encrypted ? "true" : "false");
 	if (file_replace(AT_FDCWD, path, span_str(text), 0600) == TV_OK)
 		return TV_OK;
-	snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
-	return TV_ESYS;
+	return tv_fail(errbuf, cap, TV_ESYS, "%s: %s", path, strerror(errno));
 }

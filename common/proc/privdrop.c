@@ -16,10 +16,9 @@
 static enum tv_err
 missing(bool group, const char *name, char *errbuf, size_t cap)
 {
-	snprintf(errbuf, cap, "the %s %s does not exist: run systemd-sysusers with the sysusers.d file of this "
-	    "package, or create it with %s --system %s", group ? "group" : "user", name,
+	return tv_fail(errbuf, cap, TV_ENOENT, "the %s %s does not exist: run systemd-sysusers with the sysusers.d "
+	    "file of this package, or create it with %s --system %s", group ? "group" : "user", name,
 	    group ? "groupadd" : "useradd", name);
-	return TV_ENOENT;
 }
 
 static enum tv_err
@@ -46,10 +45,9 @@ privdrop_plan(const char *user, const char *socket_group, bool grouped, struct p
 	pw = getpwnam(user);
 	if (pw == NULL)
 		return missing(false, user, errbuf, cap);
-	if (pw->pw_uid == 0 || pw->pw_gid == 0) {
-		snprintf(errbuf, cap, "the user %s is root: a daemon needs a user without privileges", user);
-		return TV_EPERM;
-	}
+	if (pw->pw_uid == 0 || pw->pw_gid == 0)
+		return tv_fail(errbuf, cap, TV_EPERM, "the user %s is root: a daemon needs a user without privileges",
+		    user);
 	*plan = (struct privdrop){ .switches = true, .uid = pw->pw_uid, .gid = pw->pw_gid, .grouped = grouped,
 		.socket_gid = pw->pw_gid };
 	if (grouped)
@@ -64,15 +62,11 @@ privdrop_run_dir(const char *dir, char *errbuf, size_t cap)
 {
 	struct stat st;
 
-	if (!dirs_make(dir) || stat(dir, &st) != 0) {
-		snprintf(errbuf, cap, "%s: %s", dir, strerror(errno));
-		return TV_ESYS;
-	}
-	if (!S_ISDIR(st.st_mode) || (st.st_mode & S_IWOTH) || (st.st_uid != 0 && st.st_uid != geteuid())) {
-		snprintf(errbuf, cap, "%s: must be a folder of root that others cannot write: chown root %s; chmod "
-		    "755 %s", dir, dir, dir);
-		return TV_EPERM;
-	}
+	if (!dirs_make(dir) || stat(dir, &st) != 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "%s: %s", dir, strerror(errno));
+	if (!S_ISDIR(st.st_mode) || (st.st_mode & S_IWOTH) || (st.st_uid != 0 && st.st_uid != geteuid()))
+		return tv_fail(errbuf, cap, TV_EPERM, "%s: must be a folder of root that others cannot write: chown "
+		    "root %s; chmod 755 %s", dir, dir, dir);
 	return TV_OK;
 }
 
@@ -83,20 +77,14 @@ own_dir(const struct privdrop *plan, int fd, const char *path, char *errbuf, siz
 	struct stat st;
 
 	if (fstat(fd, &st) != 0 || (plan->switches && st.st_uid == 0 && fchown(fd, plan->uid, plan->gid) != 0) ||
-	    fstat(fd, &st) != 0) {
-		snprintf(errbuf, cap, "%s: cannot be given to the user of this daemon: %s: chown -R %u:%u it", path,
-		    strerror(errno), (unsigned)plan->uid, (unsigned)plan->gid);
-		return TV_ESYS;
-	}
-	if (st.st_uid != plan->uid) {
-		snprintf(errbuf, cap, "%s: belongs to uid %u, not to the user of this daemon (uid %u): chown -R it",
-		    path, (unsigned)st.st_uid, (unsigned)plan->uid);
-		return TV_EPERM;
-	}
-	if ((st.st_mode & 077) && fchmod(fd, 0700) != 0) {
-		snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
-		return TV_ESYS;
-	}
+	    fstat(fd, &st) != 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "%s: cannot be given to the user of this daemon: %s: chown -R "
+		    "%u:%u it", path, strerror(errno), (unsigned)plan->uid, (unsigned)plan->gid);
+	if (st.st_uid != plan->uid)
+		return tv_fail(errbuf, cap, TV_EPERM, "%s: belongs to uid %u, not to the user of this daemon (uid %u): "
+		    "chown -R it", path, (unsigned)st.st_uid, (unsigned)plan->uid);
+	if ((st.st_mode & 077) && fchmod(fd, 0700) != 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "%s: %s", path, strerror(errno));
 	return TV_OK;
 }
 
@@ -108,10 +96,8 @@ privdrop_data_dir(const struct privdrop *plan, const char *data_dir, const char 
 	enum tv_err err;
 	int fd = -1;
 
-	if (snprintf(path, sizeof(path), "%s/%s", data_dir, name) >= (int)sizeof(path)) {
-		snprintf(errbuf, cap, "data_dir: the path is too long");
-		return TV_EINVAL;
-	}
+	if (snprintf(path, sizeof(path), "%s/%s", data_dir, name) >= (int)sizeof(path))
+		return tv_fail(errbuf, cap, TV_EINVAL, "data_dir: the path is too long");
 	if (dirs_make(data_dir) && (mkdir(path, 0700) == 0 || errno == EEXIST)) {
 		/* As the packages make it there is nothing to do, and no capability is needed to see that. */
 		if (plan->switches && lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == plan->uid &&
@@ -119,10 +105,8 @@ privdrop_data_dir(const struct privdrop *plan, const char *data_dir, const char 
 			return TV_OK;
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
-	if (fd < 0) {
-		snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
-		return TV_ESYS;
-	}
+	if (fd < 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "%s: %s", path, strerror(errno));
 	err = own_dir(plan, fd, path, errbuf, cap);
 	close(fd);
 	return err;
@@ -146,10 +130,8 @@ privdrop_act_as(uid_t uid, gid_t gid, char *errbuf, size_t cap)
 {
 	bool back = uid == 0;
 
-	if ((back && seteuid(uid) != 0) || setegid(gid) != 0 || (!back && seteuid(uid) != 0)) {
-		snprintf(errbuf, cap, "cannot change to uid %u: %s", (unsigned)uid, strerror(errno));
-		return TV_ESYS;
-	}
+	if ((back && seteuid(uid) != 0) || setegid(gid) != 0 || (!back && seteuid(uid) != 0))
+		return tv_fail(errbuf, cap, TV_ESYS, "cannot change to uid %u: %s", (unsigned)uid, strerror(errno));
 	return TV_OK;
 }
 
@@ -160,13 +142,11 @@ privdrop_apply(const struct privdrop *plan, char *errbuf, size_t cap)
 		return TV_OK;
 	if (setgroups(plan->grouped ? 1 : 0, &plan->group_gid) != 0 ||
 	    setresgid(plan->gid, plan->gid, plan->gid) != 0 ||
-	    setresuid(plan->uid, plan->uid, plan->uid) != 0) {
-		snprintf(errbuf, cap, "cannot change to uid %u: %s", (unsigned)plan->uid, strerror(errno));
-		return TV_ESYS;
-	}
-	if (can_regain()) {
-		snprintf(errbuf, cap, "root could be regained after the change of user: refusing to run");
-		return TV_EPERM;
-	}
+	    setresuid(plan->uid, plan->uid, plan->uid) != 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "cannot change to uid %u: %s", (unsigned)plan->uid,
+		    strerror(errno));
+	if (can_regain())
+		return tv_fail(errbuf, cap, TV_EPERM, "root could be regained after the change of user: refusing to "
+		    "run");
 	return TV_OK;
 }

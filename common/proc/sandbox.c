@@ -82,10 +82,8 @@ harden(char *errbuf, size_t cap)
 	struct rlimit none = { 0, 0 };
 
 	if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-		snprintf(errbuf, cap, "sandbox: %s", strerror(errno));
-		return TV_ESYS;
-	}
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "sandbox: %s", strerror(errno));
 	return TV_OK;
 }
 
@@ -129,10 +127,8 @@ sandbox_enter(const struct sandbox_policy *p, bool best_effort, char *errbuf, si
 	enum tv_err err;
 	int abi = 0;
 
-	if (thread_count() != 1) {
-		snprintf(errbuf, cap, "sandbox: threads were started before it");
-		return TV_EINVAL;
-	}
+	if (thread_count() != 1)
+		return tv_fail(errbuf, cap, TV_EINVAL, "sandbox: threads were started before it");
 	if ((err = harden(errbuf, cap)) != TV_OK)
 		return err;
 	sandbox_mark(p);

@@ -148,19 +148,15 @@ sandbox_landlock(const struct sandbox_policy *p, int *abi, char *errbuf, size_t 
 	int ruleset;
 
 	*abi = create_ruleset(NULL, 0, CREATE_VERSION);
-	if (*abi < 1) {
-		snprintf(errbuf, cap, "the kernel has no Landlock (Linux 5.13 or newer, with landlock among the lsm= "
-		    "modules)");
-		return TV_EAGAIN;
-	}
+	if (*abi < 1)
+		return tv_fail(errbuf, cap, TV_EAGAIN, "the kernel has no Landlock (Linux 5.13 or newer, with landlock "
+		    "among the lsm= modules)");
 	if (p->landlock_abi_max > 0 && *abi > p->landlock_abi_max)
 		*abi = p->landlock_abi_max;
 	attr = handled(p, *abi, &size);
 	ruleset = create_ruleset(&attr, size, 0);
-	if (ruleset < 0) {
-		snprintf(errbuf, cap, "sandbox: Landlock: %s", strerror(errno));
-		return TV_ESYS;
-	}
+	if (ruleset < 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "sandbox: Landlock: %s", strerror(errno));
 	err = add_rules(ruleset, p, &attr, errbuf, cap);
 	if (err == TV_OK && syscall(NR_RESTRICT_SELF, ruleset, 0) != 0) {
 		snprintf(errbuf, cap, "sandbox: Landlock: %s", strerror(errno));

@@ -211,8 +211,7 @@ argument_rules(struct filter *f)
 static enum tv_err
 failed(const char *what, int rc, char *errbuf, size_t cap)
 {
-	snprintf(errbuf, cap, "sandbox: seccomp: %s: %s", what, strerror(-rc));
-	return TV_ESYS;
+	return tv_fail(errbuf, cap, TV_ESYS, "sandbox: seccomp: %s: %s", what, strerror(-rc));
 }
 
 static enum tv_err
@@ -222,10 +221,8 @@ load(struct filter *f, char *errbuf, size_t cap)
 
 	if (f->failed != 0)
 		return failed("rule", f->failed, errbuf, cap);
-	if (seccomp_attr_set(f->ctx, SCMP_FLTATR_CTL_TSYNC, 1) == -EOPNOTSUPP) {
-		snprintf(errbuf, cap, "the kernel has no seccomp(2) system call");
-		return TV_EAGAIN;
-	}
+	if (seccomp_attr_set(f->ctx, SCMP_FLTATR_CTL_TSYNC, 1) == -EOPNOTSUPP)
+		return tv_fail(errbuf, cap, TV_EAGAIN, "the kernel has no seccomp(2) system call");
 	/* Calls of another ABI (i386, x32) are denied as well, not fatal. */
 	if ((rc = seccomp_attr_set(f->ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(EPERM))) != 0)
 		return failed("attribute", rc, errbuf, cap);
@@ -243,10 +240,8 @@ sandbox_seccomp(const struct sandbox_policy *p, char *errbuf, size_t cap)
 	enum tv_err err;
 
 	/* Asking for the mode fails with EINVAL only where the kernel has none. */
-	if (prctl(PR_GET_SECCOMP) < 0) {
-		snprintf(errbuf, cap, "the kernel has no seccomp filters (CONFIG_SECCOMP_FILTER)");
-		return TV_EAGAIN;
-	}
+	if (prctl(PR_GET_SECCOMP) < 0)
+		return tv_fail(errbuf, cap, TV_EAGAIN, "the kernel has no seccomp filters (CONFIG_SECCOMP_FILTER)");
 	f.ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	if (f.ctx == NULL)
 		return failed("init", -ENOMEM, errbuf, cap);

@@ -64,15 +64,14 @@ json_kind(const json_t *v)
 static enum tv_err
 wrong_type(struct from_json *j, const json_t *v, const char *wanted)
 {
-	snprintf(j->errbuf, j->cap, "json: cannot unmarshal %s into Go value of type %s", json_kind(v), wanted);
-	return TV_EFORMAT;
+	return tv_fail(j->errbuf, j->cap, TV_EFORMAT, "json: cannot unmarshal %s into Go value of type %s",
+	    json_kind(v), wanted);
 }
 
 static enum tv_err
 no_memory(struct from_json *j)
 {
-	snprintf(j->errbuf, j->cap, "%s", tv_strerror(TV_ENOMEM));
-	return TV_ENOMEM;
+	return tv_fail(j->errbuf, j->cap, TV_ENOMEM, "%s", tv_strerror(TV_ENOMEM));
 }
 
 /* Copies text; the copy ends with a NUL that is not counted. */
@@ -124,11 +123,9 @@ fill_i64(struct from_json *j, const json_t *v, bool is_unsigned, int64_t *out)
 	}
 	if (!json_is_integer(v))
 		return wrong_type(j, v, wanted);
-	if (is_unsigned && json_integer_value(v) < 0) {
-		snprintf(j->errbuf, j->cap, "json: cannot unmarshal number %lld into Go value of type %s",
-		    (long long)json_integer_value(v), wanted);
-		return TV_EFORMAT;
-	}
+	if (is_unsigned && json_integer_value(v) < 0)
+		return tv_fail(j->errbuf, j->cap, TV_EFORMAT, "json: cannot unmarshal number %lld into Go value of "
+		    "type %s", (long long)json_integer_value(v), wanted);
 	*out = json_integer_value(v);
 	return TV_OK;
 }

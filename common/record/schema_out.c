@@ -45,11 +45,10 @@ json_str(const struct schema_field *f, struct rd *in, struct buf *out)
 }
 
 static bool
-json_bin(const struct schema_field *f, struct rd *in, struct buf *out)
+json_bin(const struct schema_field *f UNUSED, struct rd *in, struct buf *out)
 {
 	struct span s = mpr_bytes_or_nil(in, SCHEMA_TEXT_BYTES_MAX);
 
-	(void)f;
 	if (s.len == 0) {
 		buf_puts(out, "null");
 		return true;
@@ -61,11 +60,10 @@ json_bin(const struct schema_field *f, struct rd *in, struct buf *out)
 }
 
 static bool
-json_raw(const struct schema_field *f, struct rd *in, struct buf *out)
+json_raw(const struct schema_field *f UNUSED, struct rd *in, struct buf *out)
 {
 	struct span s = mpr_bytes_or_nil(in, SCHEMA_TEXT_BYTES_MAX);
 
-	(void)f;
 	if (s.len == 0)
 		buf_puts(out, "null");
 	else
@@ -74,11 +72,10 @@ json_raw(const struct schema_field *f, struct rd *in, struct buf *out)
 }
 
 static bool
-json_u64(const struct schema_field *f, struct rd *in, struct buf *out)
+json_u64(const struct schema_field *f UNUSED, struct rd *in, struct buf *out)
 {
 	uint64_t v = mpr_nil(in) ? 0 : mpr_uint(in, UINT64_MAX);
 
-	(void)f;
 	put_u64(v, out);
 	return v == 0;
 }
@@ -99,21 +96,19 @@ json_i64(const struct schema_field *f, struct rd *in, struct buf *out)
 }
 
 static bool
-json_bool(const struct schema_field *f, struct rd *in, struct buf *out)
+json_bool(const struct schema_field *f UNUSED, struct rd *in, struct buf *out)
 {
 	bool v = mpr_nil(in) ? false : mpr_bool(in);
 
-	(void)f;
 	buf_puts(out, v ? "true" : "false");
 	return !v;
 }
 
 static bool
-json_f64(const struct schema_field *f, struct rd *in, struct buf *out)
+json_f64(const struct schema_field *f UNUSED, struct rd *in, struct buf *out)
 {
 	double v = mpr_nil(in) ? 0 : mpr_f64(in);
 
-	(void)f;
 	json_number(v, out);
 	return v == 0;
 }
@@ -138,16 +133,14 @@ static void json_fields(const struct schema *s, unsigned from, struct rd *in, ui
 static void json_bare(const struct schema_field *f, struct rd *in, uint32_t left, struct buf *out);
 
 static void
-item_str(const struct schema_field *f, struct rd *in, struct buf *out)
+item_str(const struct schema_field *f UNUSED, struct rd *in, struct buf *out)
 {
-	(void)f;
 	json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
 }
 
 static void
-item_f64(const struct schema_field *f, struct rd *in, struct buf *out)
+item_f64(const struct schema_field *f UNUSED, struct rd *in, struct buf *out)
 {
-	(void)f;
 	json_number(mpr_f64(in), out);
 }
 
@@ -216,9 +209,8 @@ json_list(const struct schema_field *f, struct rd *in, struct buf *out)
 }
 
 static bool
-json_const(const struct schema_field *f, struct rd *in, struct buf *out)
+json_const(const struct schema_field *f, struct rd *in UNUSED, struct buf *out)
 {
-	(void)in;
 	if (f->text != NULL)
 		buf_puts(out, f->text);
 	return f->text == NULL;

@@ -8,8 +8,7 @@
 static enum tv_err
 too_many(size_t n, char *why, size_t cap)
 {
-	snprintf(why, cap, "Transaction contains too many operations (%zu > %d)", n, TXN_OPS_MAX);
-	return TV_ELIMIT;
+	return tv_fail(why, cap, TV_ELIMIT, "Transaction contains too many operations (%zu > %d)", n, TXN_OPS_MAX);
 }
 
 static enum tv_err
@@ -18,10 +17,9 @@ each_is_one(const struct txn *t, char *why, size_t cap)
 	const struct txn_op *ops = t->Ops.v;
 
 	for (uint32_t i = 0; i < t->Ops.n; i++)
-		if (ops[i].has_kv + ops[i].has_node + ops[i].has_service + ops[i].has_check != 1) {
-			snprintf(why, cap, "operation %u does not have exactly one of KV, Node, Service and Check", i);
-			return TV_EFORMAT;
-		}
+		if (ops[i].has_kv + ops[i].has_node + ops[i].has_service + ops[i].has_check != 1)
+			return tv_fail(why, cap, TV_EFORMAT, "operation %u does not have exactly one of KV, Node, "
+			    "Service and Check", i);
 	return TV_OK;
 }
 
