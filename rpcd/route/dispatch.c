@@ -47,7 +47,7 @@ dispatch_reign_note(struct route *r)
 /*
  * Asked of a leader that leads no more, and it does not say anything: its rpcd, or the raftd beside it, may be frozen,
  * and then the connection tells nothing.  What is safe to repeat, or was not sent yet, goes to the new leader; of the
- * rest nobody knows.
+ * rest the outcome is unknown.
  */
 static void
 reign_is_over(struct forward *u)
@@ -275,7 +275,7 @@ was_tried(const struct forward *u, const char *ip, uint16_t port)
 }
 
 /*
- * A server that is linked, then one that proved itself before, then any: whoever holds the cluster key can invent
+ * A server that is linked, then one that proved itself before, then any: a holder of the cluster key can invent
  * servers, but none that prove themselves.
  */
 static unsigned
@@ -447,7 +447,7 @@ go_leader(struct forward *u, const struct raftd_client_status *st)
 	}
 }
 
-/* Its first argument names the server that has begun it; nobody else can go on with it. */
+/* Its first argument names the server that has begun it; no other server can go on with it. */
 static void
 go_server(struct forward *u, struct span id)
 {

@@ -48,7 +48,7 @@ failover_cancel(struct failover *f)
 }
 
 static void
-finish(struct failover *f, const struct op_reply *reply)
+end_failover(struct failover *f, const struct op_reply *reply)
 {
 	f->all->stats.executed++;
 	f->done(f->ctx, reply, f->tries);
@@ -59,7 +59,7 @@ static void
 finish_kept(struct failover *f)
 {
 	f->kept.value = buf_span(&f->value);
-	finish(f, &f->kept);
+	end_failover(f, &f->kept);
 }
 
 /* Has this answer any instance?  What cannot be read is shown as it is. */
@@ -74,7 +74,7 @@ found_some(const struct op_reply *reply)
 
 /* False: no memory. */
 static bool
-keep(struct failover *f, const struct op_reply *reply)
+keep_reply(struct failover *f, const struct op_reply *reply)
 {
 	f->kept = *reply;
 	f->kept.text = f->kept.value = SPAN_NONE;
@@ -85,7 +85,7 @@ keep(struct failover *f, const struct op_reply *reply)
 
 /* False: it could not be asked at all. */
 static bool
-ask(struct failover *f, uint16_t op, struct span dc, struct span args, route_done *answered)
+ask_datacenter(struct failover *f, uint16_t op, struct span dc, struct span args, route_done *answered)
 {
 	struct op_request q = f->q;
 
@@ -108,8 +108,8 @@ on_found(void *ctx, const struct op_reply *reply)
 	if (reply->err != TV_OK) {
 		f->all->stats.refused++;
 		next_try(f);
-	} else if (found_some(reply) || !keep(f, reply)) {
-		finish(f, reply);
+	} else if (found_some(reply) || !keep_reply(f, reply)) {
+		end_failover(f, reply);
 	} else {
 		next_try(f);
 	}
@@ -136,7 +136,7 @@ next_try(struct failover *f)
 	while (f->tries < f->count) {
 		f->all->stats.tries++;
 		f->tries++;
-		if (ask(f, OP_QUERY_REMOTE, f->dcs[f->tries - 1], buf_span(&f->args), on_found)) {
+		if (ask_datacenter(f, OP_QUERY_REMOTE, f->dcs[f->tries - 1], buf_span(&f->args), on_found)) {
 			ev_timer_set(&f->timer, (double)c->timeout->ns / 1e9, 0.);
 			ev_timer_start(c->loop, &f->timer);
 			return;
@@ -219,11 +219,11 @@ on_executed(void *ctx, const struct op_reply *reply)
 	struct failover *f = ctx;
 
 	f->call = NULL;
-	if (reply->err != TV_OK || found_some(reply) || !keep(f, reply) || !read_policy(f)) {
-		finish(f, reply);
+	if (reply->err != TV_OK || found_some(reply) || !keep_reply(f, reply) || !read_policy(f)) {
+		end_failover(f, reply);
 		return;
 	}
-	if (!ask(f, OP_CATALOG_DATACENTERS, f->q.dc, span_of("\x90", 1), on_datacenters))
+	if (!ask_datacenter(f, OP_CATALOG_DATACENTERS, f->q.dc, span_of("\x90", 1), on_datacenters))
 		finish_kept(f);
 }
 
@@ -251,7 +251,7 @@ failover_start(struct failovers *all, const struct op_request *q, failover_done 
 	f->q.args = SPAN_NONE;
 	if (f->q.dc.p == NULL || f->q.token.p == NULL ||
 	    schema_unpack(&prepared_ask_schema, &in, &f->arena, &f->ask) != TV_OK ||
-	    !ask(f, OP_QUERY_EXECUTE, f->q.dc, q->args, on_executed)) {
+	    !ask_datacenter(f, OP_QUERY_EXECUTE, f->q.dc, q->args, on_executed)) {
 		failover_free(f);
 		return NULL;
 	}

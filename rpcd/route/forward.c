@@ -7,6 +7,7 @@
 #include "rpcd/route/route_int.h"
 
 #define FORWARD_SHORT 128		/* bytes of a question whose forward may be used again */
+#define FORWARD_LONG 4096		/* bytes of one whose memory is not copied; it may have more than it needs */
 #define SPARES_MAX 256			/* of them, kept */
 #define PROVIDED_BYTES_MAX (8u << 20)	/* of an answer that is made here */
 
@@ -52,9 +53,10 @@ forward_alloc(struct route *r, size_t body_len, bool waits)
 }
 
 struct forward *
-forward_new(struct route *r, enum route_origin origin, struct span body, bool waits)
+forward_new(struct route *r, enum route_origin origin, struct span body, struct buf *packed, bool waits)
 {
-	struct forward *u = forward_alloc(r, body.len, waits);
+	bool taken = packed != NULL && !waits && body.len > FORWARD_LONG;
+	struct forward *u = forward_alloc(r, taken ? 0 : body.len, waits);
 
 	if (u == NULL)
 		return NULL;
@@ -63,7 +65,11 @@ forward_new(struct route *r, enum route_origin origin, struct span body, bool wa
 	u->blocks = waits;
 	u->body_len = (uint32_t)body.len;
 	r->stats.bytes += body.len;
-	memcpy(u->body, body.p, body.len);
+	u->body = taken ? packed->data : u->room;
+	if (taken)
+		*packed = BUF_INIT(packed->max);
+	else
+		memcpy(u->body, body.p, body.len);
 	LIST_INSERT_HEAD(&r->others, u, list);
 	return u;
 }
@@ -78,6 +84,8 @@ forward_free(struct forward *u)
 	free(u->tried);
 	r->stats.bytes -= u->body_len;
 	explicit_bzero(u->body, u->body_len);	/* a token, a key */
+	if (u->body != u->room)
+		free(u->body);
 	if (!u->reusable || r->spare_count == SPARES_MAX) {
 		free(u);
 		return;

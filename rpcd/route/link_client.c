@@ -703,7 +703,7 @@ probe(struct link *k)
 }
 
 static void
-look(struct link *k, struct mono now)
+look_at_link(struct link *k, struct mono now)
 {
 	const struct silence_conf conf = { ASK_AFTER, PATIENCE, LOOKS_APART };
 
@@ -732,7 +732,7 @@ look_at(struct link *list, struct mono now)
 			k->due = false;
 		some |= k->due;
 		if (k->due && k->state == LINK_UP)	/* a dial has its own timeout */
-			look(k, now);
+			look_at_link(k, now);
 		else
 			k->silence = (struct silence){ 0 };
 	}

@@ -70,7 +70,7 @@ pending_drop(struct pending *p)
 }
 
 static void
-answer(struct chan *c, uint16_t type, uint64_t id, const struct op_reply *reply)
+send_answer(struct chan *c, uint16_t type, uint64_t id, const struct op_reply *reply)
 {
 	struct buf *b = id == 0 ? NULL : chan_begin(c, type, FRAME_REPLY, id);
 
@@ -95,7 +95,7 @@ pass_on(struct conn *k, uint16_t type, uint64_t id, const struct op_reply *reply
 
 	if (reply->value.len < PASS_BYTES || route_reply_number(k->d->conf.route) != 0 ||
 	    (b = chan_begin(c, type, FRAME_REPLY, id)) == NULL) {
-		answer(c, type, id, reply);
+		send_answer(c, type, id, reply);
 		return;
 	}
 	value = chan_keep(reply->value, &memory);
@@ -107,7 +107,7 @@ pass_on(struct conn *k, uint16_t type, uint64_t id, const struct op_reply *reply
 static void
 refuse(struct conn *k, const struct frame *f, enum tv_err err, const char *text)
 {
-	answer(k->conn.chan, f->type, f->id, &(struct op_reply){ .err = err, .text = span_str(text) });
+	send_answer(k->conn.chan, f->type, f->id, &(struct op_reply){ .err = err, .text = span_str(text) });
 }
 
 /* One that this version does not know, nor where it belongs. */

@@ -69,7 +69,7 @@ hash_of(const char *ip, uint16_t port)
 }
 
 static struct address *
-find(const struct standings *s, const char *ip, uint16_t port)
+find_standing(const struct standings *s, const char *ip, uint16_t port)
 {
 	struct address *a;
 
@@ -93,7 +93,7 @@ forget_oldest(struct standings *s)
 static struct address *
 take_entry(struct standings *s, const char *ip, uint16_t port)
 {
-	struct address *a = find(s, ip, port);
+	struct address *a = find_standing(s, ip, port);
 
 	if (a != NULL) {
 		TAILQ_REMOVE(&s->order[a->proven], a, order);
@@ -145,7 +145,7 @@ standing_failed(struct standings *s, const char *ip, uint16_t port, struct mono 
 enum standing
 standing_of(const struct standings *s, const char *ip, uint16_t port, struct mono now)
 {
-	const struct address *a = find(s, ip, port);
+	const struct address *a = find_standing(s, ip, port);
 
 	if (a == NULL)
 		return STANDING_UNKNOWN;
@@ -157,7 +157,7 @@ standing_of(const struct standings *s, const char *ip, uint16_t port, struct mon
 bool
 standing_is_proven(const struct standings *s, const char *ip, uint16_t port)
 {
-	const struct address *a = find(s, ip, port);
+	const struct address *a = find_standing(s, ip, port);
 
 	return a != NULL && a->proven;
 }
@@ -165,7 +165,7 @@ standing_is_proven(const struct standings *s, const char *ip, uint16_t port)
 struct mono
 standing_failed_at(const struct standings *s, const char *ip, uint16_t port)
 {
-	const struct address *a = find(s, ip, port);
+	const struct address *a = find_standing(s, ip, port);
 
 	return a == NULL ? MONO_ZERO : a->failed_at;
 }

@@ -34,9 +34,10 @@ call_add(struct forward *u, route_done *done, void *ctx)
 	return c;
 }
 
+/* packed: has the body, and is empty afterwards if the forward keeps its memory; NULL: the body is copied. */
 static struct route_call *
-start(struct route *r, enum route_origin origin, const struct op *op, const struct op_request *q, struct span body,
-    route_done *done, void *ctx, enum tv_err *err)
+start_forward(struct route *r, enum route_origin origin, const struct op *op, const struct op_request *q,
+    struct span body, struct buf *packed, route_done *done, void *ctx, enum tv_err *err)
 {
 	uint64_t hash = q->index > 0 ? keyed_hash(body.p, body.len) : 0;
 	struct forward *u;
@@ -57,7 +58,7 @@ start(struct route *r, enum route_origin origin, const struct op *op, const stru
 		*err = TV_ELIMIT;
 		return NULL;
 	}
-	u = forward_new(r, origin, body, q->index > 0);
+	u = forward_new(r, origin, body, packed, q->index > 0);
 	if (u == NULL)
 		return NULL;
 	if (q->index > 0)
@@ -78,7 +79,7 @@ start(struct route *r, enum route_origin origin, const struct op *op, const stru
 
 /* A long blocking query with the fields alone that we know.  False: it is not such a record, or there is no memory. */
 static bool
-trim(const struct op *op, const struct op_request *q, struct buf *out)
+trim_blocking(const struct op *op, const struct op_request *q, struct buf *out)
 {
 	struct arena a = ARENA_INIT(TRIM_ARENA_MAX);
 	struct buf args = BUF_INIT(FRAME_BODY_BYTES_MAX);
@@ -93,30 +94,36 @@ trim(const struct op *op, const struct op_request *q, struct buf *out)
 	return done && !out->failed;
 }
 
-struct route_call *
-route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
-    enum tv_err *err)
+/* q is what the body says. */
+static struct route_call *
+start_question(struct route *r, enum route_origin origin, const struct op_request *q, struct span body,
+    struct buf *packed, route_done *done, void *ctx, enum tv_err *err)
 {
 	struct buf known = BUF_INIT(FRAME_BODY_BYTES_MAX);
+	const struct op *op = op_find(q->op);
 	struct route_call *c = NULL;
-	struct op_request q;
-	const struct op *op;
 
-	*err = op_request_read(body, &q);
-	if (*err != TV_OK)
-		return NULL;
-	op = op_find(q.op);
 	known.secret = true;			/* a token */
 	if (op == NULL)
 		*err = TV_EINVAL;
-	else if (q.index == 0 || body.len <= TRIM_BYTES)
-		c = start(r, origin, op, &q, body, done, ctx, err);
-	else if (trim(op, &q, &known))
-		c = start(r, origin, op, &q, buf_span(&known), done, ctx, err);
+	else if (q->index == 0 || body.len <= TRIM_BYTES)
+		c = start_forward(r, origin, op, q, body, packed, done, ctx, err);
+	else if (trim_blocking(op, q, &known))
+		c = start_forward(r, origin, op, q, buf_span(&known), NULL, done, ctx, err);
 	else
 		*err = TV_ELIMIT;
 	buf_done(&known);
 	return c;
+}
+
+struct route_call *
+route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
+    enum tv_err *err)
+{
+	struct op_request q;
+
+	*err = op_request_read(body, &q);
+	return *err == TV_OK ? start_question(r, origin, &q, body, NULL, done, ctx, err) : NULL;
 }
 
 struct route_call *
@@ -130,7 +137,7 @@ route_start(struct route *r, const struct op_request *q, route_done *done, void 
 	(void)buf_room(&b, q->dc.len + q->token.len + q->args.len + 64);
 	op_request_write(&b, q);
 	if (!b.failed)
-		c = route_relay(r, ROUTE_HERE, buf_span(&b), done, ctx, &err);
+		c = start_question(r, ROUTE_HERE, q, buf_span(&b), &b, done, ctx, &err);
 	buf_done(&b);
 	return c;
 }

@@ -79,7 +79,7 @@ struct route_provider {
 /* From now on operations of this kind are carried out here.  Before the first request; p is copied. */
 void route_provide(struct route *r, enum op_kind kind, const struct route_provider *p);
 
-/* The request is copied.  NULL: calls_max or bytes_max reached, or no memory; done will not be called. */
+/* The request is copied, once.  NULL: calls_max or bytes_max reached, or no memory; done will not be called. */
 struct route_call *route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx);
 /*
  * Same for a request body from another rpcd, passed on untouched; of a long blocking query only the fields that we

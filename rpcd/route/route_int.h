@@ -1,5 +1,5 @@
 /*
- * What the files of the router share; for nobody else.
+ * What the files of the router share, and no other file includes.
  *
  * A call is what a client waits for; a forward is what goes to a server.  Most forwards carry one call.  Blocking
  * queries with identical bodies share a forward: ten thousand clients waiting on one key are one watch there.
@@ -42,7 +42,7 @@ struct forward {
 	enum tv_err doom : 16;			/* FORWARD_DOOMED */
 	bool blocks;				/* a blocking query; what else it asks is read from the body */
 	bool reusable;				/* has room for FORWARD_SHORT bytes */
-	bool refused;				/* somebody answered, but could not serve it */
+	bool refused;				/* a server answered, but could not serve it */
 	uint8_t tried_count;
 	union {
 		uint64_t local_id;		/* FORWARD_LOCAL */
@@ -56,7 +56,8 @@ struct forward {
 	uint32_t reign;				/* FORWARD_LINK: of the leader that was asked; 0: not as the leader */
 	uint32_t body_len;
 	struct tried *tried;			/* tried_count, FORWARD_TRIED_MAX at most; owned */
-	uint8_t body[];
+	uint8_t *body;				/* in `room`, or memory of its own */
+	uint8_t room[];
 };
 
 LIST_HEAD(forward_list, forward);
@@ -83,10 +84,12 @@ struct route {
 /* Spans into its body, which could be read when it began.  Thousands of forwards wait: they do not all keep this. */
 struct op_request forward_question(const struct forward *u);
 /*
- * Of this body, without a call yet, among the router's forwards.  waits: it is a blocking query.  Ended by
- * forward_end() and its kin, or freed by forward_free().  NULL: no memory.
+ * Of this body, without a call yet, among the router's forwards.  packed: the buffer that has the body; unless the
+ * forward waits, it takes a long one over, and the buffer is empty then; NULL: the body is copied.  waits: it is a
+ * blocking query.  Ended by forward_end() and its kin, or freed by forward_free().  NULL: no memory.
  */
-struct forward *forward_new(struct route *r, enum route_origin origin, struct span body, bool waits);
+struct forward *forward_new(struct route *r, enum route_origin origin, struct span body, struct buf *packed,
+    bool waits);
 /* Out of all lists; its calls are not told. */
 void forward_free(struct forward *u);
 /* This call of u alone, which waits no more. */
