@@ -324,11 +324,12 @@ members_committed_range(struct raft *r, uint64_t from)
 /* -- changes */
 
 static enum tv_err
-change_add(struct raft *r UNUSED, struct raft_config *c, const struct raft_server_conf *s)
+change_add(struct raft *r UNUSED, struct raft_config *c, struct raft_server_conf *found,
+    const struct raft_server_conf *s)
 {
 	if (s->id == 0)
 		return TV_EINVAL;
-	if (raft_config_find(c, s->id) != NULL)
+	if (found != NULL)
 		return TV_EEXIST;
 	if (c->count >= RAFT_SERVERS_MAX)
 		return TV_ELIMIT;
@@ -337,23 +338,12 @@ change_add(struct raft *r UNUSED, struct raft_config *c, const struct raft_serve
 	return TV_OK;
 }
 
-static struct raft_server_conf *
-find_in(struct raft_config *c, raft_id id)
-{
-	for (unsigned i = 0; i < c->count; i++)
-		if (c->servers[i].id == id)
-			return &c->servers[i];
-	return NULL;
-}
-
 static enum tv_err
-change_promote(struct raft *r, struct raft_config *c, const struct raft_server_conf *s)
+change_promote(struct raft *r, struct raft_config *c UNUSED, struct raft_server_conf *found,
+    const struct raft_server_conf *s)
 {
-	struct raft_server_conf *found = find_in(c, s->id);
 	const struct peer *p = raft_peer(r, s->id);
 
-	if (found == NULL)
-		return TV_ENOENT;
 	if (found->voter)
 		return TV_EEXIST;
 	if (p != NULL && !replicate_caught_up(r, p))
@@ -364,12 +354,8 @@ change_promote(struct raft *r, struct raft_config *c, const struct raft_server_c
 
 /* A leader that gave up its own vote would lead without one. */
 static enum tv_err
-change_demote(struct raft *r, struct raft_config *c, const struct raft_server_conf *s)
+change_demote(struct raft *r, struct raft_config *c, struct raft_server_conf *found, const struct raft_server_conf *s)
 {
-	struct raft_server_conf *found = find_in(c, s->id);
-
-	if (found == NULL)
-		return TV_ENOENT;
 	if (!found->voter)
 		return TV_EEXIST;
 	if (s->id == r->opt.self)
@@ -379,31 +365,27 @@ change_demote(struct raft *r, struct raft_config *c, const struct raft_server_co
 }
 
 static enum tv_err
-change_remove(struct raft *r UNUSED, struct raft_config *c, const struct raft_server_conf *s)
+change_remove(struct raft *r UNUSED, struct raft_config *c, struct raft_server_conf *found,
+    const struct raft_server_conf *s UNUSED)
 {
-	struct raft_server_conf *found = find_in(c, s->id);
-
-	if (found == NULL)
-		return TV_ENOENT;
 	*found = c->servers[--c->count];
 	memset(&c->servers[c->count], 0, sizeof(c->servers[0]));
 	return raft_config_voters(c) > 0 ? TV_OK : TV_ECONFLICT;
 }
 
 static enum tv_err
-change_addr(struct raft *r UNUSED, struct raft_config *c, const struct raft_server_conf *s)
+change_addr(struct raft *r UNUSED, struct raft_config *c UNUSED, struct raft_server_conf *found,
+    const struct raft_server_conf *s)
 {
-	struct raft_server_conf *found = find_in(c, s->id);
-
-	if (found == NULL)
-		return TV_ENOENT;
 	memcpy(found->addr, s->addr, sizeof(found->addr));
 	if (s->name[0] != '\0')
 		memcpy(found->name, s->name, sizeof(found->name));
 	return TV_OK;
 }
 
-typedef enum tv_err change_fn(struct raft *r, struct raft_config *c, const struct raft_server_conf *s);
+/* found: s in c, which is there but for a change that adds it. */
+typedef enum tv_err change_fn(struct raft *r, struct raft_config *c, struct raft_server_conf *found,
+    const struct raft_server_conf *s);
 
 static change_fn *const changes[] = {
 	[RAFT_ADD_LEARNER] = change_add,
@@ -448,13 +430,16 @@ enum tv_err
 members_change(struct raft *r, const struct raft_change *change)
 {
 	struct raft_config c = r->newest->config;
+	const struct raft_server_conf *found = raft_config_find(&c, change->server.id);
 	enum tv_err err = may_change(r);
 
 	if (err != TV_OK)
 		return err;
 	if ((unsigned)change->type >= sizeof(changes) / sizeof(changes[0]))
 		return TV_EINVAL;
-	err = changes[change->type](r, &c, &change->server);
+	if (found == NULL && change->type != RAFT_ADD_LEARNER)
+		return TV_ENOENT;
+	err = changes[change->type](r, &c, found == NULL ? NULL : &c.servers[found - c.servers], &change->server);
 	if (err != TV_OK)
 		return err;
 	err = append_config(r, &c);

@@ -251,14 +251,7 @@ raft_kth_largest(uint64_t *v, unsigned n, unsigned k)
 /* -- inputs */
 
 static void
-in_msg(struct raft *r, const struct raft_input *in)
-{
-	if (!r->retired)
-		message_in(r, in->msg);
-}
-
-static void
-in_tick(struct raft *r, const struct raft_input *in UNUSED)
+in_tick(struct raft *r)
 {
 	election_transfer_tick(r);
 	if (r->role == RAFT_LEADER) {
@@ -327,14 +320,6 @@ in_persisted(struct raft *r, const struct raft_input *in)
 		replicate_try_commit(r);
 }
 
-static void
-in_applied(struct raft *r, const struct raft_input *in)
-{
-	TV_ASSERT(in->index <= r->commit);
-	if (in->index > r->applied)
-		r->applied = in->index;
-}
-
 /* What is applied is committed, whatever was heard of it since the start. */
 static void
 in_state_open(struct raft *r, const struct raft_input *in)
@@ -355,24 +340,6 @@ in_state_open(struct raft *r, const struct raft_input *in)
 }
 
 static void
-in_read(struct raft *r, const struct raft_input *in)
-{
-	r->err = read_local(r, in->ctx);
-}
-
-static void
-in_change(struct raft *r, const struct raft_input *in)
-{
-	r->err = members_change(r, in->change);
-}
-
-static void
-in_transfer(struct raft *r, const struct raft_input *in)
-{
-	r->err = election_transfer(r, in->to);
-}
-
-static void
 in_compacted(struct raft *r, const struct raft_input *in)
 {
 	uint64_t upto = in->snapshot_index > in->index ? in->snapshot_index : in->index, term;
@@ -387,44 +354,7 @@ in_compacted(struct raft *r, const struct raft_input *in)
 }
 
 static void
-in_snapshot_ready(struct raft *r, const struct raft_input *in)
-{
-	snapshot_ready(r, in->index, in->offset);
-}
-
-static void
-in_snapshot_installed(struct raft *r, const struct raft_input *in)
-{
-	snapshot_installed(r, in->msg, in->config);
-}
-
-static void
-in_snapshot_chunk(struct raft *r, const struct raft_input *in)
-{
-	snapshot_chunk_stored(r, in->msg, in->offset);
-}
-
-static void
-in_unreachable(struct raft *r, const struct raft_input *in)
-{
-	replicate_unreachable(r, in->to);
-}
-
-static void
-in_reachable(struct raft *r, const struct raft_input *in)
-{
-	election_back(r, in->to);
-	replicate_reachable(r, in->to);
-}
-
-static void
-in_gone(struct raft *r, const struct raft_input *in)
-{
-	election_gone(r, in->to);
-}
-
-static void
-in_disk_stuck(struct raft *r, const struct raft_input *in UNUSED)
+in_disk_stuck(struct raft *r)
 {
 	if (r->role == RAFT_LEADER) {
 		election_hand_over(r);
@@ -433,24 +363,6 @@ in_disk_stuck(struct raft *r, const struct raft_input *in UNUSED)
 	/* It could not make its vote durable: let others stand first. */
 	election_reset_timer(r);
 	r->election_due = mono_add(r->election_due, r->opt.election_timeout);
-}
-
-static void
-in_disk_space(struct raft *r, const struct raft_input *in)
-{
-	r->disk_full = in->ctx != 0;
-}
-
-static void
-in_bootstrap(struct raft *r, const struct raft_input *in)
-{
-	r->err = members_bootstrap(r, in->config);
-}
-
-static void
-in_recover(struct raft *r, const struct raft_input *in)
-{
-	r->err = members_recover(r, in->config);
 }
 
 /*
@@ -476,39 +388,91 @@ in_went_back(struct raft *r, const struct raft_input *in)
 }
 
 static void
-in_retire(struct raft *r, const struct raft_input *in UNUSED)
+in_retire(struct raft *r)
 {
 	election_become(r, RAFT_FOLLOWER, r->term, 0);
 	election_reset_timer(r);
 	r->retired = true;
 }
 
-typedef void input_fn(struct raft *r, const struct raft_input *in);
-
-static input_fn *const inputs[] = {
-	[RAFT_IN_TICK] = in_tick,
-	[RAFT_IN_MSG] = in_msg,
-	[RAFT_IN_PROPOSE] = in_propose,
-	[RAFT_IN_PERSISTED] = in_persisted,
-	[RAFT_IN_APPLIED] = in_applied,
-	[RAFT_IN_STATE_OPEN] = in_state_open,
-	[RAFT_IN_READ] = in_read,
-	[RAFT_IN_CHANGE] = in_change,
-	[RAFT_IN_TRANSFER] = in_transfer,
-	[RAFT_IN_COMPACTED] = in_compacted,
-	[RAFT_IN_SNAPSHOT_READY] = in_snapshot_ready,
-	[RAFT_IN_SNAPSHOT_INSTALLED] = in_snapshot_installed,
-	[RAFT_IN_SNAPSHOT_CHUNK] = in_snapshot_chunk,
-	[RAFT_IN_UNREACHABLE] = in_unreachable,
-	[RAFT_IN_REACHABLE] = in_reachable,
-	[RAFT_IN_GONE] = in_gone,
-	[RAFT_IN_DISK_STUCK] = in_disk_stuck,
-	[RAFT_IN_DISK_SPACE] = in_disk_space,
-	[RAFT_IN_BOOTSTRAP] = in_bootstrap,
-	[RAFT_IN_RECOVER] = in_recover,
-	[RAFT_IN_WENT_BACK] = in_went_back,
-	[RAFT_IN_RETIRE] = in_retire,
-};
+static void
+take_input(struct raft *r, const struct raft_input *in)
+{
+	switch (in->type) {
+	case RAFT_IN_TICK:
+		in_tick(r);
+		break;
+	case RAFT_IN_MSG:
+		if (!r->retired)
+			message_in(r, in->msg);
+		break;
+	case RAFT_IN_PROPOSE:
+		in_propose(r, in);
+		break;
+	case RAFT_IN_PERSISTED:
+		in_persisted(r, in);
+		break;
+	case RAFT_IN_APPLIED:
+		TV_ASSERT(in->index <= r->commit);
+		if (in->index > r->applied)
+			r->applied = in->index;
+		break;
+	case RAFT_IN_STATE_OPEN:
+		in_state_open(r, in);
+		break;
+	case RAFT_IN_READ:
+		r->err = read_local(r, in->ctx);
+		break;
+	case RAFT_IN_CHANGE:
+		r->err = members_change(r, in->change);
+		break;
+	case RAFT_IN_TRANSFER:
+		r->err = election_transfer(r, in->to);
+		break;
+	case RAFT_IN_COMPACTED:
+		in_compacted(r, in);
+		break;
+	case RAFT_IN_SNAPSHOT_READY:
+		snapshot_ready(r, in->index, in->offset);
+		break;
+	case RAFT_IN_SNAPSHOT_INSTALLED:
+		snapshot_installed(r, in->msg, in->config);
+		break;
+	case RAFT_IN_SNAPSHOT_CHUNK:
+		snapshot_chunk_stored(r, in->msg, in->offset);
+		break;
+	case RAFT_IN_UNREACHABLE:
+		replicate_unreachable(r, in->to);
+		break;
+	case RAFT_IN_REACHABLE:
+		election_back(r, in->to);
+		replicate_reachable(r, in->to);
+		break;
+	case RAFT_IN_GONE:
+		election_gone(r, in->to);
+		break;
+	case RAFT_IN_DISK_STUCK:
+		in_disk_stuck(r);
+		break;
+	case RAFT_IN_DISK_SPACE:
+		r->disk_full = in->ctx != 0;
+		break;
+	case RAFT_IN_BOOTSTRAP:
+		r->err = members_bootstrap(r, in->config);
+		break;
+	case RAFT_IN_RECOVER:
+		r->err = members_recover(r, in->config);
+		break;
+	case RAFT_IN_WENT_BACK:
+		in_went_back(r, in);
+		break;
+	case RAFT_IN_RETIRE:
+		in_retire(r);
+		break;
+	default:
+		TV_ASSERT(false);
+	}
+}
 
 /* -- output */
 
@@ -572,11 +536,10 @@ end_output(const struct raft *r, struct raft_output *out)
 void
 raft_feed(struct raft *r, const struct raft_input *in, struct raft_output *out)
 {
-	TV_ASSERT((unsigned)in->type < sizeof(inputs) / sizeof(inputs[0]));
 	begin_output(r);
 	r->now = in->now;
 	if (!r->started)
 		start_restored(r);
-	inputs[in->type](r, in);
+	take_input(r, in);
 	end_output(r, out);
 }

@@ -341,6 +341,8 @@ struct raft_status {
 	struct raft_peer_status peers[RAFT_SERVERS_MAX];
 };
 void raft_status(const struct raft *r, struct raft_status *out);
+/* What it says of this server; NULL: it is no peer. */
+const struct raft_peer_status *raft_status_peer(const struct raft_status *st, raft_id id);
 /* Newest configuration (committed or not); and the newest committed one. */
 const struct raft_config *raft_config(const struct raft *r);
 const struct raft_config *raft_config_committed(const struct raft *r);

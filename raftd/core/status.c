@@ -63,6 +63,15 @@ raft_status(const struct raft *r, struct raft_status *out)
 			peer_status(r, &r->peers[i], &out->peers[out->peer_count++]);
 }
 
+const struct raft_peer_status *
+raft_status_peer(const struct raft_status *st, raft_id id)
+{
+	for (unsigned i = 0; i < st->peer_count; i++)
+		if (st->peers[i].id == id)
+			return &st->peers[i];
+	return NULL;
+}
+
 uint64_t
 raft_term_at(const struct raft *r, uint64_t index)
 {

@@ -71,21 +71,12 @@ write_first(struct autopilot *a)
 
 /* -- looking -- */
 
-static const struct raft_peer_status *
-status_of(const struct raft_status *st, raft_id id)
-{
-	for (unsigned i = 0; i < st->peer_count; i++)
-		if (st->peers[i].id == id)
-			return &st->peers[i];
-	return NULL;
-}
-
 static struct server_health_facts
 facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 {
 	struct raftd *d = a->d;
 	const struct raft_status *st = engine_status(d->engine);
-	const struct raft_peer_status *p = status_of(st, s->id);
+	const struct raft_peer_status *p = raft_status_peer(st, s->id);
 	const struct peer *link = links_find_id(d->links, s->id);
 	struct server_health_facts f = { .id = s->id, .voter = s->voter, .self = s->id == d->id.self };
 	struct gossip_server g;
@@ -178,7 +169,7 @@ autopilot_advise(struct autopilot *a, struct policy_input *in)
 			in->went_back[in->went_back_count++] = st->peers[i].id;
 	for (unsigned i = 0; i < a->book.count; i++) {
 		const struct server_health_record *r = &a->book.records[i];
-		const struct raft_peer_status *p = status_of(st, r->id);
+		const struct raft_peer_status *p = raft_status_peer(st, r->id);
 
 		if (known && conf.CleanupDeadServers && r->dead_since.ns != 0 && p != NULL && !p->active &&
 		    mono_sub(now, r->dead_since).ns >= a->d->conf.dead_server_grace.ns)

@@ -449,23 +449,12 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 
 /* -- transfer of leadership -- */
 
-static const struct raft_peer_status *
-peer_status(struct membership *m, raft_id id)
-{
-	const struct raft_status *st = engine_status(m->d->engine);
-
-	for (unsigned i = 0; i < st->peer_count; i++)
-		if (st->peers[i].id == id)
-			return &st->peers[i];
-	return NULL;
-}
-
 /* Why this voter could not take over, as far as its leader knows; "": nothing is in its way. */
 static const char *
 why_not_it(struct membership *m, raft_id id, char *dst, size_t cap)
 {
 	const struct raft_server_conf *s = raft_config_find(engine_config(m->d->engine), id);
-	const struct raft_peer_status *p = peer_status(m, id);
+	const struct raft_peer_status *p = raft_status_peer(engine_status(m->d->engine), id);
 	uint64_t last = engine_status(m->d->engine)->last_index;
 
 	dst[0] = '\0';
@@ -521,7 +510,7 @@ membership_transfer(struct membership *m, struct span uuid, struct span addr, me
 		return;
 	}
 	/* A request that names no server takes the best there is. */
-	const struct raft_peer_status *p = s == NULL ? NULL : peer_status(m, s->id);
+	const struct raft_peer_status *p = s == NULL ? NULL : raft_status_peer(engine_status(m->d->engine), s->id);
 	if (p != NULL && p->full) {
 		done(ctx, TV_ECONFLICT, why_not_it(m, s->id, why, sizeof(why)));
 		return;

@@ -1,20 +1,11 @@
 /* Which voter takes over from a leader without an rpcd, see handover_target.h. */
 #include "raftd/members/rules/handover_target.h"
 
-static const struct raft_peer_status *
-peer_of(const struct raft_status *st, raft_id id)
-{
-	for (unsigned i = 0; i < st->peer_count; i++)
-		if (st->peers[i].id == id)
-			return &st->peers[i];
-	return NULL;
-}
-
 /* Why it would do no better, NULL: it could take over. */
 static const char *
 hindered(const struct raft_status *st, raft_id id)
 {
-	const struct raft_peer_status *p = peer_of(st, id);
+	const struct raft_peer_status *p = raft_status_peer(st, id);
 
 	return p == NULL ? NULL : p->full ? "its disk is full" : p->unready ? "it is opening its state" :
 	    p->lacking ? "its disk went back, and it has not caught up" : NULL;
@@ -23,7 +14,7 @@ hindered(const struct raft_status *st, raft_id id)
 static uint64_t
 match_of(const struct raft_status *st, raft_id id)
 {
-	const struct raft_peer_status *p = peer_of(st, id);
+	const struct raft_peer_status *p = raft_status_peer(st, id);
 
 	return p == NULL ? 0 : p->match;
 }
