@@ -128,8 +128,8 @@ tell_notices(struct engine *e)
 	e->telling = false;
 }
 
-void
-engine_feed(struct engine *e, struct raft_input *in, enum tv_err *err)
+enum tv_err
+engine_feed(struct engine *e, struct raft_input in)
 {
 	struct raft_output out = { 0 };
 	const struct raft_msg *chunk;
@@ -137,36 +137,57 @@ engine_feed(struct engine *e, struct raft_input *in, enum tv_err *err)
 
 	TV_ASSERT(!e->feeding);
 	if (e->corrupt)
-		return;
+		return TV_OK;
 	e->feeding = true;
-	in->now = clock_mono();
-	raft_feed(e->core, in, &out);
+	in.now = clock_mono();
+	raft_feed(e->core, &in, &out);
 	e->status_fresh = false;
 	carry_out(e, &out);
 	chunk = out.snapshot_chunk;
 	e->feeding = false;
-	if (err != NULL)
-		*err = out.err;
 	if (was_leader && engine_status(e)->role != RAFT_LEADER) {
-		e->heard = in->now;
+		e->heard = in.now;
 		e->led = true;
-		proposals_hurry(e->proposals, mono_add(in->now, mono_mul(e->d->conf.election_timeout, 6)));
+		proposals_hurry(e->proposals, mono_add(in.now, mono_mul(e->d->conf.election_timeout, 6)));
 	}
 	if (chunk != NULL)
 		e->hooks->chunk(e->d, chunk);
 	tell_notices(e);
+	return out.err;
 }
 
 /* -- inputs -- */
 
-static bool propose_queued(struct engine *e);
+static bool
+propose_queued(struct engine *e)
+{
+	uint32_t count;
+	struct raft_input in = { .type = RAFT_IN_PROPOSE };
+	struct raft_output out = { 0 };
+
+	in.entries = proposals_next(e->proposals, PROPOSE_ENTRIES_MAX, &count);
+	if (count == 0 || e->corrupt)
+		return false;
+	in.entry_count = count;
+	in.now = clock_mono();
+	TV_ASSERT(!e->feeding);
+	e->feeding = true;
+	raft_feed(e->core, &in, &out);
+	e->status_fresh = false;
+	carry_out(e, &out);		/* copies the payloads; accepting gives them back */
+	if (out.err == TV_OK)
+		TV_ASSERT(out.append_count >= count && proposals_accepted(e->proposals, out.append, count) == TV_OK);
+	e->feeding = false;
+	if (out.err != TV_OK && out.err != TV_EAGAIN)
+		proposals_refuse(e->proposals, out.err);
+	tell_notices(e);
+	return out.err == TV_OK;
+}
 
 void
 engine_message(struct engine *e, const struct raft_msg *m)
 {
-	struct raft_input in = { .type = RAFT_IN_MSG, .msg = m };
-
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_MSG, .msg = m });
 }
 
 struct raft_entry *
@@ -179,63 +200,46 @@ engine_scratch(struct engine *e, uint32_t *count)
 void
 engine_reachable(struct engine *e, raft_id id, bool up)
 {
-	struct raft_input in = { .type = up ? RAFT_IN_REACHABLE : RAFT_IN_UNREACHABLE, .to = id };
-
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = up ? RAFT_IN_REACHABLE : RAFT_IN_UNREACHABLE, .to = id });
 }
 
 void
 engine_gone(struct engine *e, raft_id id)
 {
-	struct raft_input in = { .type = RAFT_IN_GONE, .to = id };
-
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_GONE, .to = id });
 }
 
 enum tv_err
 engine_change(struct engine *e, const struct raft_change *change)
 {
-	struct raft_input in = { .type = RAFT_IN_CHANGE, .change = change };
-	enum tv_err err = TV_OK;
-
 	/* In the order of the calls: what removes a leader, itself perhaps, wrote first that it stays away. */
 	while (propose_queued(e))
 		;
-	engine_feed(e, &in, &err);
-	return err;
+	return engine_feed(e, (struct raft_input){ .type = RAFT_IN_CHANGE, .change = change });
 }
 
 enum tv_err
 engine_transfer(struct engine *e, raft_id to)
 {
-	struct raft_input in = { .type = RAFT_IN_TRANSFER, .to = to };
-	enum tv_err err = TV_OK;
-
-	engine_feed(e, &in, &err);
-	return err;
+	return engine_feed(e, (struct raft_input){ .type = RAFT_IN_TRANSFER, .to = to });
 }
 
 enum tv_err
 engine_bootstrap(struct engine *e, const struct raft_config *config)
 {
-	struct raft_input in = { .type = RAFT_IN_BOOTSTRAP, .config = config };
-	enum tv_err err = TV_OK;
-
-	engine_feed(e, &in, &err);
-	return err;
+	return engine_feed(e, (struct raft_input){ .type = RAFT_IN_BOOTSTRAP, .config = config });
 }
 
 enum tv_err
 engine_recover(struct engine *e, const struct raft_config *config, uint64_t generation, logthread_job_done *done,
     void *ctx)
 {
-	struct raft_input in = { .type = RAFT_IN_RECOVER, .config = config };
-	enum tv_err err = TV_OK;
+	enum tv_err err;
 
 	if (e->corrupt)
 		return TV_ECORRUPT;
 	e->generation = generation;
-	engine_feed(e, &in, &err);
+	err = engine_feed(e, (struct raft_input){ .type = RAFT_IN_RECOVER, .config = config });
 	e->generation = 0;
 	if (err != TV_OK)
 		return err;
@@ -247,32 +251,24 @@ engine_recover(struct engine *e, const struct raft_config *config, uint64_t gene
 void
 engine_fence(struct engine *e)
 {
-	struct raft_input in = { .type = RAFT_IN_RETIRE };
-
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_RETIRE });
 }
 
 void
 engine_snapshot_ready(struct engine *e, uint64_t index, uint64_t bytes)
 {
-	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_READY, .index = index, .offset = bytes };
-
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_SNAPSHOT_READY, .index = index, .offset = bytes });
 }
 
 void
 engine_snapshot_stored(struct engine *e, const struct raft_msg *m, uint64_t offset)
 {
-	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_CHUNK, .msg = m, .offset = offset };
-
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_SNAPSHOT_CHUNK, .msg = m, .offset = offset });
 }
 
 void
 engine_snapshot_installed(struct engine *e, const struct raft_msg *m)
 {
-	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_INSTALLED, .msg = m };
-
 	if (!raft_keeps_log(e->core, m->log_index, m->log_term))
 		entrycache_clear(e->cache);
 	TV_ASSERT(statethread_applying(e->d->state) == 0);
@@ -282,16 +278,15 @@ engine_snapshot_installed(struct engine *e, const struct raft_msg *m)
 	if (e->commit < e->applied)
 		e->commit = e->applied;
 	proposals_skipped(e->proposals, e->applied);
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_SNAPSHOT_INSTALLED, .msg = m });
 	engine_wake(e);
 }
 
 void
 engine_compacted(struct engine *e, uint64_t index, uint64_t snapshot_index)
 {
-	struct raft_input in = { .type = RAFT_IN_COMPACTED, .index = index, .snapshot_index = snapshot_index };
-
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_COMPACTED, .index = index,
+	    .snapshot_index = snapshot_index });
 }
 
 bool
@@ -324,40 +319,13 @@ engine_read(struct engine *e, struct read_wait *w)
 
 /* -- the turn -- */
 
-static bool
-propose_queued(struct engine *e)
-{
-	uint32_t count;
-	struct raft_input in = { .type = RAFT_IN_PROPOSE };
-	struct raft_output out = { 0 };
-
-	in.entries = proposals_next(e->proposals, PROPOSE_ENTRIES_MAX, &count);
-	if (count == 0 || e->corrupt)
-		return false;
-	in.entry_count = count;
-	in.now = clock_mono();
-	TV_ASSERT(!e->feeding);
-	e->feeding = true;
-	raft_feed(e->core, &in, &out);
-	e->status_fresh = false;
-	carry_out(e, &out);		/* copies the payloads; accepting gives them back */
-	if (out.err == TV_OK)
-		TV_ASSERT(out.append_count >= count && proposals_accepted(e->proposals, out.append, count) == TV_OK);
-	e->feeding = false;
-	if (out.err != TV_OK && out.err != TV_EAGAIN)
-		proposals_refuse(e->proposals, out.err);
-	tell_notices(e);
-	return out.err == TV_OK;
-}
-
 static void
 ask_reads(struct engine *e)
 {
-	struct raft_input in = { .type = RAFT_IN_READ };
+	uint64_t ctx = reads_round(&e->reads, clock_mono());
 
-	in.ctx = reads_round(&e->reads, clock_mono());
-	if (in.ctx != 0)
-		engine_feed(e, &in, NULL);
+	if (ctx != 0)
+		(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_READ, .ctx = ctx });
 }
 
 /* Does this turn leave anything that needs no event to go on? */
@@ -477,17 +445,15 @@ static void
 on_tick(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct engine *e = w->data;
-	struct raft_input in = { .type = RAFT_IN_TICK };
 
 	(void)engine_status(e);			/* for e->heard: the core may be about to forget its leader */
 	if (clock_mono().ns >= e->deadline.ns && !e->retired)
-		engine_feed(e, &in, NULL);
+		(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_TICK });
 }
 
 static void
 watch_disk(struct engine *e, struct mono now)
 {
-	struct raft_input in = { .type = RAFT_IN_DISK_STUCK };
 	struct mono busy = logthread_busy(e->log, now), slowest = logthread_slowest(e->log);
 	struct mono pause = loop_time_pause(e->d->loop_time, now);
 
@@ -505,7 +471,7 @@ watch_disk(struct engine *e, struct mono now)
 	if (!e->stuck)
 		log_err("raft", "disk stuck: a log write has been waiting for %lld ms", (long long)mono_ms(busy));
 	e->stuck = true;
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_DISK_STUCK });
 }
 
 static void
@@ -559,13 +525,13 @@ static void
 on_written(void *ctx, uint64_t seq, uint64_t index, uint64_t term, uint64_t epoch)
 {
 	struct engine *e = ctx;
-	struct raft_input in = { .type = RAFT_IN_PERSISTED, .index = index, .term = term, .ctx = epoch };
 
 	entrycache_written(e->cache, seq);
 	release_held(e, &e->held_hard, seq);
 	release_held(e, &e->held_append, seq);
 	if (index != 0)
-		engine_feed(e, &in, NULL);
+		(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_PERSISTED, .index = index, .term = term,
+		    .ctx = epoch });
 }
 
 static void
@@ -729,12 +695,10 @@ void
 engine_heed_mark(struct engine *e, const struct disk_mark *seen)
 {
 	struct raft_input in = { .type = RAFT_IN_WENT_BACK, .term = seen->term, .index = seen->kept };
-	enum tv_err err = TV_OK;
 
 	if (!disk_went_back(&e->found, seen) || engine_status(e)->regained_term >= seen->term)
 		return;
-	engine_feed(e, &in, &err);
-	if (err == TV_ECONFLICT)
+	if (engine_feed(e, in) == TV_ECONFLICT)
 		core_notices_only_voter(e, seen->kept);
 }
 

@@ -43,14 +43,11 @@ engine_apply_failed(struct engine *e, enum tv_err err)
 static void
 applied_up_to(struct engine *e, const struct raft_entry *entries, uint32_t count, const struct fsm_result *results)
 {
-	struct raft_input in = { .type = RAFT_IN_APPLIED };
-
 	e->applied += count;
 	for (uint32_t i = 0; results != NULL && i < count; i++)
 		if (entries[i].index >= proposals_first(e->proposals))
 			proposals_applied(e->proposals, entries[i].index, entries[i].term, &results[i]);
-	in.index = e->applied;
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_APPLIED, .index = e->applied });
 	entrycache_evict(e->cache, e->applied);
 }
 

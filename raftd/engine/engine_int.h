@@ -68,8 +68,8 @@ struct engine {
 	struct mono tick_due;
 };
 
-/* One input for the core, and its output carried out.  err: what the core said; may be NULL.  Nothing once it was stopped. */
-void engine_feed(struct engine *e, struct raft_input *in, enum tv_err *err);
+/* One input for the core, and its output carried out.  What the core said; TV_OK once it was stopped. */
+enum tv_err engine_feed(struct engine *e, struct raft_input in);
 /* The core is fed no more, and the process ends. */
 void engine_stop(struct engine *e);
 

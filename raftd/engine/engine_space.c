@@ -12,11 +12,10 @@
 void
 engine_disk_space(struct raftd *d, bool full)
 {
-	struct raft_input in = { .type = RAFT_IN_DISK_SPACE, .ctx = full };
 	struct engine *e = d->engine;
 
 	e->without_room = (struct tried_voters){ 0 };
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_DISK_SPACE, .ctx = full });
 	engine_wake(e);
 }
 

@@ -145,7 +145,6 @@ engine_core(struct raftd *d, const struct raftd_conf *c, char *errbuf, size_t ca
 enum tv_err
 engine_state_open(struct engine *e, char *errbuf, size_t cap)
 {
-	struct raft_input in = { .type = RAFT_IN_STATE_OPEN };
 	uint64_t applied = fsm_applied(e->d->fsm);
 
 	if (!log_reaches_state(e, errbuf, cap))
@@ -155,9 +154,7 @@ engine_state_open(struct engine *e, char *errbuf, size_t cap)
 		return TV_ECORRUPT;
 	e->opening = false;
 	e->applied = e->handed = applied;
-	in.index = applied;
-	in.ctx = e->stateless;
-	engine_feed(e, &in, NULL);
+	(void)engine_feed(e, (struct raft_input){ .type = RAFT_IN_STATE_OPEN, .index = applied, .ctx = e->stateless });
 	engine_wake(e);
 	return TV_OK;
 }
