@@ -11,7 +11,8 @@ common_libtvcore_a_SOURCES = \
 	common/base/arena.c common/base/arena.h \
 	common/record/mpack.c common/record/mpack.h common/net/frame.c common/net/frame.h common/net/silence.c common/net/silence.h \
 	common/base/rng.c common/base/rng.h common/base/hex.h common/base/uuid.c common/base/uuid.h \
-	common/base/histogram.c common/base/histogram.h common/base/log_repeats.c common/base/log_repeats.h \
+	common/base/figure.c common/base/figure.h common/base/histogram.c common/base/histogram.h \
+	common/base/log_repeats.c common/base/log_repeats.h \
 	common/text/regex.c common/text/redialect.c common/text/regex.h common/text/meta.c common/text/meta.h \
 	common/text/interpolate.c common/text/interpolate.h \
 	common/conf/ucl.c common/conf/ucl.h common/conf/target.c common/conf/target.h

@@ -8,6 +8,7 @@
 
 #include <ev.h>
 
+#include "common/base/figure.h"
 #include "common/base/log.h"
 #include "common/conf/keys.h"
 #include "raftd/opts.h"

@@ -79,8 +79,7 @@ histogram_text(const struct histogram *h, char text[TEXT_BYTES])
 }
 
 unsigned
-histogram_info(const struct histogram *h, const char *name, void (*fn)(void *ctx, const char *name, const char *value),
-    void *ctx)
+histogram_info(const struct histogram *h, const char *name, figure_fn *fn, void *ctx)
 {
 	const struct { const char *end; struct mono v; } values[] = {
 		{ "max_us", { h->max_ns } }, { "p50_us", histogram_quantile(h, 0.5) },
@@ -93,8 +92,7 @@ histogram_info(const struct histogram *h, const char *name, void (*fn)(void *ctx
 	fn(ctx, label, text);
 	for (unsigned i = 0; i < 3; i++) {
 		snprintf(label, sizeof(label), "%s_%s", name, values[i].end);
-		snprintf(text, sizeof(text), "%" PRId64, (values[i].v.ns + 999) / 1000);
-		fn(ctx, label, text);
+		figure_put(fn, ctx, label, (uint64_t)(values[i].v.ns + 999) / 1000);
 	}
 	return 4;
 }

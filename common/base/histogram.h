@@ -5,6 +5,7 @@
 #ifndef TV_COMMON_BASE_HISTOGRAM_H
 #define TV_COMMON_BASE_HISTOGRAM_H
 
+#include "common/base/figure.h"
 #include "common/base/mono.h"
 #include "common/base/rd.h"
 
@@ -27,8 +28,7 @@ struct mono histogram_quantile(const struct histogram *h, double q);
  * What `info` has of it, as name and value: NAME_histogram (the whole, for histogram_read() in rpcd, which shows it as
  * metrics), NAME_max_us, NAME_p50_us and NAME_p99_us.  Returns their number.
  */
-unsigned histogram_info(const struct histogram *h, const char *name,
-    void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+unsigned histogram_info(const struct histogram *h, const char *name, figure_fn *fn, void *ctx);
 /* Is it NAME_histogram?  Then *of is NAME. */
 bool histogram_named(struct span name, struct span *of);
 /* False: the text is none, and h is not set. */

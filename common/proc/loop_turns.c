@@ -63,19 +63,18 @@ loop_turns_stop(struct loop_turns *t)
 }
 
 static unsigned
-info(const struct histogram *h, const char *name, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+info(const struct histogram *h, const char *name, figure_fn *fn, void *ctx)
 {
-	char label[32], text[24];
+	char label[32];
 	struct mono longest = histogram_quantile(h, 0.999);
 
 	snprintf(label, sizeof(label), "%s_p999_us", name);
-	snprintf(text, sizeof(text), "%lld", (long long)(longest.ns + 999) / 1000);
-	fn(ctx, label, text);
+	figure_put(fn, ctx, label, (uint64_t)(longest.ns + 999) / 1000);
 	return histogram_info(h, name, fn, ctx) + 1;
 }
 
 unsigned
-loop_turns_info(const struct loop_turns *t, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+loop_turns_info(const struct loop_turns *t, figure_fn *fn, void *ctx)
 {
 	return info(&t->wall, "loop_turn", fn, ctx) + info(&t->cpu, "loop_cpu", fn, ctx);
 }

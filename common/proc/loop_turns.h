@@ -30,7 +30,6 @@ void loop_turns_stop(struct loop_turns *t);
  * Name and value pairs for info: of the histograms loop_turn (wall clock) and loop_cpu what histogram_info() gives, and
  * NAME_p999_us.  Returns their number.
  */
-unsigned loop_turns_info(const struct loop_turns *t, void (*fn)(void *ctx, const char *name, const char *value),
-    void *ctx);
+unsigned loop_turns_info(const struct loop_turns *t, figure_fn *fn, void *ctx);
 
 #endif

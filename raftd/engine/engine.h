@@ -178,6 +178,6 @@ struct log_window *engine_window(struct engine *e);
 enum tv_err engine_entries_to_send(struct engine *e, struct log_window *w, uint64_t first, uint32_t count,
     const struct raft_entry **out, uint32_t *got);
 /* Name and value pairs of the `raft:` section of info. */
-void engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void engine_info(struct engine *e, figure_fn *fn, void *ctx);
 
 #endif

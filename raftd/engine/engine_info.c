@@ -5,19 +5,9 @@
 #include "raftd/engine/engine_int.h"
 #include "raftd/engine/entrycache.h"
 
-static void
-info_u64(void (*fn)(void *, const char *, const char *), void *ctx, const char *name, uint64_t v)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
-	fn(ctx, name, text);
-}
-
 /* How many entries of the leader's log each other server is not known to have. */
 static void
-info_lag(const struct raft_status *st, const struct raft_config *conf,
-    void (*fn)(void *, const char *, const char *), void *ctx)
+info_lag(const struct raft_status *st, const struct raft_config *conf, figure_fn *fn, void *ctx)
 {
 	for (unsigned i = 0; i < st->peer_count && st->role == RAFT_LEADER; i++) {
 		const struct raft_server_conf *s = raft_config_find(conf, st->peers[i].id);
@@ -27,12 +17,12 @@ info_lag(const struct raft_status *st, const struct raft_config *conf,
 		if (s == NULL)
 			continue;
 		snprintf(name, sizeof(name), "peer_lag.%s", s->name);
-		info_u64(fn, ctx, name, st->last_index > match ? st->last_index - match : 0);
+		figure_put(fn, ctx, name, st->last_index > match ? st->last_index - match : 0);
 	}
 }
 
 void
-engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+engine_info(struct engine *e, figure_fn *fn, void *ctx)
 {
 	const struct raft_status *st = engine_status(e);
 	const struct raft_config *conf = raft_config(e->core);
@@ -49,39 +39,39 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 		snprintf(contact, sizeof(contact), "never");
 	else
 		snprintf(contact, sizeof(contact), "%llums", (unsigned long long)contact_ms);
-	info_u64(fn, ctx, "applied_index", e->applied);
+	figure_put(fn, ctx, "applied_index", e->applied);
 	fn(ctx, "cluster_id", e->d->id.cluster_id);
 	(void)histogram_info(&e->commits, "commit", fn, ctx);
-	info_u64(fn, ctx, "commit_index", e->commit);
-	info_u64(fn, ctx, "disk_free", space_available(e->d->space));
-	info_u64(fn, ctx, "disk_full", space_full(e->d->space));
-	info_u64(fn, ctx, "disk_reserve", e->d->conf.disk_reserve);
-	info_u64(fn, ctx, "disk_went_back", st->went_back);
-	info_u64(fn, ctx, "disks_went_back", st->disks_went_back);
-	info_u64(fn, ctx, "durable_log_index", st->persisted);
-	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
-	info_u64(fn, ctx, "fenced_by_generation", generation_number(e->d->fenced));
-	info_u64(fn, ctx, "first_log_index", st->first_index);
-	info_u64(fn, ctx, "fsm_pending", e->commit - e->applied);
-	info_u64(fn, ctx, "generation", generation_number(e->d->id.generation));
-	info_u64(fn, ctx, "has_leader", st->leader != 0);
-	info_u64(fn, ctx, "is_leader", st->role == RAFT_LEADER);
+	figure_put(fn, ctx, "commit_index", e->commit);
+	figure_put(fn, ctx, "disk_free", space_available(e->d->space));
+	figure_put(fn, ctx, "disk_full", space_full(e->d->space));
+	figure_put(fn, ctx, "disk_reserve", e->d->conf.disk_reserve);
+	figure_put(fn, ctx, "disk_went_back", st->went_back);
+	figure_put(fn, ctx, "disks_went_back", st->disks_went_back);
+	figure_put(fn, ctx, "durable_log_index", st->persisted);
+	figure_put(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
+	figure_put(fn, ctx, "fenced_by_generation", generation_number(e->d->fenced));
+	figure_put(fn, ctx, "first_log_index", st->first_index);
+	figure_put(fn, ctx, "fsm_pending", e->commit - e->applied);
+	figure_put(fn, ctx, "generation", generation_number(e->d->id.generation));
+	figure_put(fn, ctx, "has_leader", st->leader != 0);
+	figure_put(fn, ctx, "is_leader", st->role == RAFT_LEADER);
 	fn(ctx, "last_contact", contact);
-	info_u64(fn, ctx, "last_log_index", st->last_index);
-	info_u64(fn, ctx, "last_log_term", st->last_term);
-	info_u64(fn, ctx, "last_snapshot_index", st->snapshot_index);
-	info_u64(fn, ctx, "last_snapshot_term", st->snapshot_term);
+	figure_put(fn, ctx, "last_log_index", st->last_index);
+	figure_put(fn, ctx, "last_log_term", st->last_term);
+	figure_put(fn, ctx, "last_snapshot_index", st->snapshot_index);
+	figure_put(fn, ctx, "last_snapshot_term", st->snapshot_term);
 	fn(ctx, "leader", leader != NULL ? leader->addr : "");
-	info_u64(fn, ctx, "leader_last_index", st->role == RAFT_LEADER ? st->last_index : st->leader_last);
-	info_u64(fn, ctx, "num_peers", conf->count > 0 && self != NULL ? conf->count - 1 : conf->count);
+	figure_put(fn, ctx, "leader_last_index", st->role == RAFT_LEADER ? st->last_index : st->leader_last);
+	figure_put(fn, ctx, "num_peers", conf->count > 0 && self != NULL ? conf->count - 1 : conf->count);
 	info_lag(st, conf, fn, ctx);
-	info_u64(fn, ctx, "prompt_elections", st->prompt_elections);
+	figure_put(fn, ctx, "prompt_elections", st->prompt_elections);
 	fn(ctx, "state", raft_role_name(st->role));
-	info_u64(fn, ctx, "state_lost", e->stateless);
+	figure_put(fn, ctx, "state_lost", e->stateless);
 	fn(ctx, "suffrage", self == NULL || e->d->removed ? "none" : self->voter ? "voter" : "learner");
 	logthread_syncs(e->log, &syncs, &slow);
-	info_u64(fn, ctx, "slow_syncs", slow);
+	figure_put(fn, ctx, "slow_syncs", slow);
 	(void)histogram_info(&syncs, "sync", fn, ctx);
-	info_u64(fn, ctx, "syncs", syncs.count);
-	info_u64(fn, ctx, "term", st->term);
+	figure_put(fn, ctx, "syncs", syncs.count);
+	figure_put(fn, ctx, "term", st->term);
 }

@@ -1,5 +1,4 @@
 /* How long the loop was away from its events. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/clock.h"
@@ -59,18 +58,10 @@ on_turn(void *ctx, struct mono took)
 }
 
 void
-loop_time_info(const struct loop_time *t, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+loop_time_info(const struct loop_time *t, figure_fn *fn, void *ctx)
 {
-	char text[24];
-
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)t->late);
-	fn(ctx, "loop_late", text);
-	snprintf(text, sizeof(text), "%lld", (long long)t->turns.wall.max_ns / 1000000);
-	fn(ctx, "loop_longest_ms", text);
-	snprintf(text, sizeof(text), "%lld", (long long)mono_ms(t->longest_pause));
-	fn(ctx, "pause_longest_ms", text);
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)t->pauses);
-	fn(ctx, "pauses", text);
+	FIGURES_PUT(fn, ctx, { "loop_late", t->late }, { "loop_longest_ms", (uint64_t)t->turns.wall.max_ns / 1000000 },
+	    { "pause_longest_ms", (uint64_t)mono_ms(t->longest_pause) }, { "pauses", t->pauses });
 	(void)loop_turns_info(&t->turns, fn, ctx);
 }
 

@@ -17,6 +17,6 @@ struct mono loop_time_pause(const struct loop_time *t, struct mono now);
 struct loop_time *loop_time_new(struct raftd *d);
 void loop_time_free(struct loop_time *t);
 /* Name and value pairs for info. */
-void loop_time_info(const struct loop_time *t, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void loop_time_info(const struct loop_time *t, figure_fn *fn, void *ctx);
 
 #endif

@@ -610,18 +610,11 @@ statethread_between(struct statethread *s, void (*work)(struct fsm *f, void *ctx
 }
 
 void
-statethread_info(const struct statethread *s, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+statethread_info(const struct statethread *s, figure_fn *fn, void *ctx)
 {
-	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "state_batches", s->batch_count }, { "state_lists", s->list_count }, { "state_reads", s->read_count },
-		{ "state_reads_slow", s->refused }, { "state_waiting", s->applying + s->reading + s->listing },
-	};
-	char text[24];
-
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
-		fn(ctx, lines[i].name, text);
-	}
+	FIGURES_PUT(fn, ctx,
+	    { "state_batches", s->batch_count }, { "state_lists", s->list_count }, { "state_reads", s->read_count },
+	    { "state_reads_slow", s->refused }, { "state_waiting", s->applying + s->reading + s->listing });
 }
 
 /* -- life -- */

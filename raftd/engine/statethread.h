@@ -14,6 +14,7 @@
 #include <ev.h>
 
 #include "common/base/arena.h"
+#include "common/base/figure.h"
 #include "raftd/engine/lane.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/store/store.h"
@@ -142,6 +143,6 @@ enum tv_err statethread_call_or(struct statethread *s, void (*work)(struct fsm *
 enum tv_err statethread_between(struct statethread *s, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx),
     void *ctx);
 /* Name and value pairs for info. */
-void statethread_info(const struct statethread *s, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void statethread_info(const struct statethread *s, figure_fn *fn, void *ctx);
 
 #endif

@@ -280,7 +280,7 @@ leader_active(const struct leader *l)
 }
 
 void
-leader_info(const struct leader *l, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+leader_info(const struct leader *l, figure_fn *fn, void *ctx)
 {
 	leader_catalog_info(l->catalog, fn, ctx);
 }

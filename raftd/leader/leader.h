@@ -39,7 +39,7 @@ bool leader_active(const struct leader *l);
  */
 bool leader_is_comparing(const struct leader *l);
 /* Figures by name, for info. */
-void leader_info(const struct leader *l, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void leader_info(const struct leader *l, figure_fn *fn, void *ctx);
 /* Is access control about to begin: has this leader written so, and is it not applied yet? */
 bool leader_enables_acl(const struct leader *l);
 /* err TV_OK: does the catalog have that node?  Else it was not found out; TV_ENOLEADER: the duties ended. */

@@ -494,14 +494,9 @@ refused_now(const struct leader_catalog *c)
 }
 
 void
-leader_catalog_info(const struct leader_catalog *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+leader_catalog_info(const struct leader_catalog *c, figure_fn *fn, void *ctx)
 {
-	char text[32];
-
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)c->passes);
-	fn(ctx, "catalog_passes", text);
-	snprintf(text, sizeof(text), "%u", refused_now(c));
-	fn(ctx, "catalog_refused", text);
+	FIGURES_PUT(fn, ctx, { "catalog_passes", c->passes }, { "catalog_refused", refused_now(c) });
 }
 
 struct leader_catalog *

@@ -26,6 +26,6 @@ void leader_catalog_turn(struct leader_catalog *c);
 /* Have not all members been compared yet since it was started? */
 bool leader_catalog_is_behind(const struct leader_catalog *c);
 /* Figures by name: comparisons of all members so far, and members that are refused now. */
-void leader_catalog_info(const struct leader_catalog *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void leader_catalog_info(const struct leader_catalog *c, figure_fn *fn, void *ctx);
 
 #endif

@@ -287,17 +287,15 @@ autopilot_health(struct autopilot *a, struct buf *out)
 }
 
 void
-autopilot_info(struct autopilot *a, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+autopilot_info(struct autopilot *a, figure_fn *fn, void *ctx)
 {
 	const struct raft_config *c = engine_config(a->d->engine);
-	char text[24];
 
 	if (a->leading_since.ns == 0)
 		return;
 	autopilot_look(a);
-	fn(ctx, "autopilot_healthy", server_health_all(&a->book, c) ? "1" : "0");
-	snprintf(text, sizeof(text), "%u", server_health_tolerance(&a->book, c));
-	fn(ctx, "autopilot_failure_tolerance", text);
+	FIGURES_PUT(fn, ctx, { "autopilot_healthy", server_health_all(&a->book, c) },
+	    { "autopilot_failure_tolerance", server_health_tolerance(&a->book, c) });
 }
 
 struct autopilot *

@@ -23,7 +23,7 @@ void autopilot_look(struct autopilot *a);
 /* The parts of a policy's input that are ours: learners that may vote, dead servers, the least number of voters. */
 void autopilot_advise(struct autopilot *a, struct policy_input *in);
 /* Name and value pairs for info: are all servers healthy, and how many may fail; only while this one leads. */
-void autopilot_info(struct autopilot *a, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void autopilot_info(struct autopilot *a, figure_fn *fn, void *ctx);
 /* Answer value of OP_AUTOPILOT_HEALTH; when we do not lead, what we see of the others, and why there is no leader. */
 void autopilot_health(struct autopilot *a, struct buf *out);
 

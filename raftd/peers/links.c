@@ -150,12 +150,11 @@ links_close(struct links *l)
 }
 
 static void
-clocks_info(struct links *l, void (*add)(void *ctx, const char *name, const char *value), void *ctx)
+clocks_info(struct links *l, figure_fn *add, void *ctx)
 {
 	struct buf b = BUF_INIT(PEERS_MAX * 300);
 	int64_t ms[PEERS_MAX];
 	unsigned n = 0;
-	char text[32];
 
 	for (unsigned i = 0; i < l->count; i++) {
 		const struct peer *p = &l->peers[i]->pub;
@@ -166,28 +165,21 @@ clocks_info(struct links *l, void (*add)(void *ctx, const char *name, const char
 		buf_printf(&b, "%s%s %+.3f s", b.len > 0 ? ", " : "", p->name, (double)p->clock_ms / 1000);
 	}
 	if (n > 0) {
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)clock_offset_of_most(ms, n));
-		add(ctx, "clock_offset_ms", text);
+		figure_put(add, ctx, "clock_offset_ms", (uint64_t)clock_offset_of_most(ms, n));
 		add(ctx, "clock_offsets", buf_cstr(&b));
 	}
 	buf_done(&b);
 }
 
 void
-links_info(struct links *l, void (*add)(void *ctx, const char *name, const char *value), void *ctx)
+links_info(struct links *l, figure_fn *add, void *ctx)
 {
 	const struct server *s = &l->server;
-	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "links_accepted", s->proven }, { "links_unproven", s->strangers.count }, { "links_evicted", s->strangers.evicted },
-		{ "links_refused", s->refused }, { "handshakes_postponed", chan_handshakes_postponed() },
-	};
 
-	for (unsigned i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		char text[32];
-
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
-		add(ctx, lines[i].name, text);
-	}
+	FIGURES_PUT(add, ctx,
+	    { "links_accepted", s->proven }, { "links_unproven", s->strangers.count },
+	    { "links_evicted", s->strangers.evicted }, { "links_refused", s->refused },
+	    { "handshakes_postponed", chan_handshakes_postponed() });
 	clocks_info(l, add, ctx);
 }
 

@@ -65,7 +65,7 @@ void links_flush(struct raftd *d);
 /* Did links_flush() leave messages for which nothing has to happen first? */
 bool links_waiting(struct links *l);
 /* What the accepting side has to tell. */
-void links_info(struct links *l, void (*add)(void *ctx, const char *name, const char *value), void *ctx);
+void links_info(struct links *l, figure_fn *add, void *ctx);
 /* NULL when unknown. */
 const struct peer *links_find(struct links *l, const char *uuid);
 const struct peer *links_find_id(struct links *l, raft_id id);

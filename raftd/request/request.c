@@ -344,18 +344,11 @@ requests_full(const struct requests *all, size_t bytes)
 }
 
 void
-requests_info(const struct requests *all, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+requests_info(const struct requests *all, figure_fn *fn, void *ctx)
 {
-	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "requests_bytes", all->kept }, { "requests_denied", all->denied }, { "requests_given_up", all->given_up },
-		{ "requests_judged_again", all->judged_again }, { "requests_pending", all->pending - all->infos },
-	};
-	char text[24];
-
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
-		fn(ctx, lines[i].name, text);
-	}
+	FIGURES_PUT(fn, ctx,
+	    { "requests_bytes", all->kept }, { "requests_denied", all->denied }, { "requests_given_up", all->given_up },
+	    { "requests_judged_again", all->judged_again }, { "requests_pending", all->pending - all->infos });
 }
 
 void

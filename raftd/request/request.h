@@ -131,6 +131,6 @@ void request_detach(struct request *q);
 /* Ends it without an answer. */
 void request_free(struct request *q);
 /* Name and value pairs of the `raftd:` section of info. */
-void requests_info(const struct requests *all, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void requests_info(const struct requests *all, figure_fn *fn, void *ctx);
 
 #endif

@@ -361,21 +361,17 @@ import_pausing(const struct import *r)
 }
 
 void
-import_info(struct import *r, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+import_info(struct import *r, figure_fn *fn, void *ctx)
 {
-	char text[64], id[37];
+	char id[37];
 	uint64_t index;
 
 	fn(ctx, "restore", r->pausing ? "waiting for the loaded state" : r->loading ? "loading" : r->staged ? "staged" :
 	    "none");
-	if (r->staged) {
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)r->stage.received);
-		fn(ctx, "restore_staged_bytes", text);
-	}
-	if (r->d->fsm != NULL && fsm_last_restore(r->d->fsm, id, &index)) {
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)index);
-		fn(ctx, "last_restore_index", text);
-	}
+	if (r->staged)
+		figure_put(fn, ctx, "restore_staged_bytes", r->stage.received);
+	if (r->d->fsm != NULL && fsm_last_restore(r->d->fsm, id, &index))
+		figure_put(fn, ctx, "last_restore_index", index);
 }
 
 struct import *

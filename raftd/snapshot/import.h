@@ -25,6 +25,6 @@ enum restore_verdict import_commit(struct raftd *d, const char *id, uint64_t ind
 /* No entry may be applied now. */
 bool import_pausing(const struct import *r);
 /* Name and value pairs for info. */
-void import_info(struct import *r, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void import_info(struct import *r, figure_fn *fn, void *ctx);
 
 #endif

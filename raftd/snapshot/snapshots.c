@@ -433,12 +433,9 @@ snapshots_send(struct raftd *d, struct chan *c, const struct raft_send *send)
 }
 
 void
-snapshots_info(const struct snapshots *s, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+snapshots_info(const struct snapshots *s, figure_fn *fn, void *ctx)
 {
-	char text[24];
-
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)s->damaged);
-	fn(ctx, "snapshots_damaged", text);
+	figure_put(fn, ctx, "snapshots_damaged", s->damaged);
 }
 
 static bool

@@ -27,7 +27,7 @@ void snapshots_chunk(struct raftd *d, const struct raft_msg *m);
 /* A client's archive became the state at this index: the log that brought it is of no use any more. */
 void snapshots_restored(struct snapshots *s, uint64_t index);
 /* Name and value pairs for info. */
-void snapshots_info(const struct snapshots *s, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void snapshots_info(const struct snapshots *s, figure_fn *fn, void *ctx);
 /* Does a checkpoint wait for the thread? */
 bool snapshots_due(struct snapshots *s);
 /* A received snapshot is being loaded: the state must not be touched. */
