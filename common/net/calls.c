@@ -97,7 +97,7 @@ id_of(const struct calls *t, uint32_t at)
 
 /* Slot of a pending call, or NO_SLOT. */
 static uint32_t
-find(const struct calls *t, uint64_t id)
+find_place(const struct calls *t, uint64_t id)
 {
 	uint32_t at = (uint32_t)id - 1;
 
@@ -129,7 +129,7 @@ parts_free(struct buf *b)
 
 /* Empties a slot and returns what was in it; the caller owns the parts. */
 static struct call
-take(struct calls *t, uint32_t at)
+take_out(struct calls *t, uint32_t at)
 {
 	struct call was = t->slots[at];
 
@@ -141,9 +141,9 @@ take(struct calls *t, uint32_t at)
 
 /* Ends a call.  The table may be gone afterwards when busy was 0. */
 static void
-finish(struct calls *t, uint32_t at, enum tv_err err, struct span body)
+finish_call(struct calls *t, uint32_t at, enum tv_err err, struct span body)
 {
-	struct call was = take(t, at);
+	struct call was = take_out(t, at);
 
 	t->busy++;
 	was.done(was.ctx, err, body);
@@ -186,7 +186,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 		if (mono_before(now, t->slots[i].deadline))
 			next = mono_min(next, t->slots[i].deadline);
 		else
-			finish(t, i, TV_ETIMEOUT, SPAN_NONE);
+			finish_call(t, i, TV_ETIMEOUT, SPAN_NONE);
 	}
 	t->busy--;
 	if (t->dead)
@@ -232,12 +232,12 @@ calls_start(struct calls *t, struct chan *c, uint16_t type, struct span body, st
 void
 calls_cancel(struct calls *t, struct chan *c, uint64_t id)
 {
-	uint32_t at = find(t, id);
+	uint32_t at = find_place(t, id);
 	struct call was;
 
 	if (at == NO_SLOT)
 		return;
-	was = take(t, at);
+	was = take_out(t, at);
 	parts_free(was.parts);
 	if (c != NULL)		/* best effort: if it cannot be told, the answer comes late and is ignored */
 		(void)chan_send(c, was.type, FRAME_CANCEL, id, SPAN_NONE);
@@ -251,12 +251,12 @@ calls_frame(struct calls *t, const struct frame *f)
 
 	if (!(f->flags & FRAME_REPLY))
 		return TV_EFORMAT;
-	at = find(t, f->id);
+	at = find_place(t, f->id);
 	if (at == NO_SLOT)
 		return TV_OK;
 	call = &t->slots[at];
 	if (!(f->flags & FRAME_MORE) && call->parts == NULL && f->body.len <= t->answer_max) {
-		finish(t, at, TV_OK, f->body);
+		finish_call(t, at, TV_OK, f->body);
 		return TV_OK;
 	}
 	if (call->parts == NULL)
@@ -264,9 +264,9 @@ calls_frame(struct calls *t, const struct frame *f)
 	if (call->parts != NULL)
 		buf_putspan(call->parts, f->body);
 	if (call->parts == NULL || call->parts->failed)
-		finish(t, at, TV_ELIMIT, SPAN_NONE);
+		finish_call(t, at, TV_ELIMIT, SPAN_NONE);
 	else if (!(f->flags & FRAME_MORE))
-		finish(t, at, TV_OK, buf_span(call->parts));
+		finish_call(t, at, TV_OK, buf_span(call->parts));
 	return TV_OK;
 }
 
@@ -278,7 +278,7 @@ calls_fail_all(struct calls *t, enum tv_err why)
 	t->busy++;
 	for (uint32_t i = 0; i < count; i++)
 		if (t->slots[i].done != NULL)
-			finish(t, i, why, SPAN_NONE);
+			finish_call(t, i, why, SPAN_NONE);
 	t->busy--;
 	if (t->dead && t->busy == 0)
 		destroy(t);

@@ -88,8 +88,9 @@ enum tv_err chan_end(struct chan *c);
  */
 enum tv_err chan_end_with(struct chan *c, struct buf *memory, struct span bytes);
 /*
- * Writes what waits now instead of at the end of the turn: for whoever has other work to do before that, or sends
- * from a prepare watcher, after which the loop would look at its events once more first.  Closes nothing.
+ * Writes what waits now instead of at the end of the turn: for a caller that has other work to do before
+ * that, or sends from a prepare watcher, after which the loop would look at its events once more first.  Closes
+ * nothing.
  */
 void chan_flush(struct chan *c);
 /*
@@ -113,8 +114,8 @@ bool chan_passed(const struct chan *c, uint64_t mark);
 uint64_t chan_signs(const struct chan *c);
 /*
  * Does the psk by which the link was opened, or is being opened, still stand in the list that the channel was given?
- * True in clear, and as long as the peer has not named one.  The session keys do not depend on it: who wants the link
- * to end with its key closes it.
+ * True in clear, and as long as the peer has not named one.  The session keys do not depend on it: an owner
+ * that wants the link to end with its key closes it.
  */
 bool chan_key_stands(const struct chan *c);
 /* Stops / resumes reading from the peer (back pressure). */
@@ -127,7 +128,7 @@ const char *chan_peer(const struct chan *c);
 
 /*
  * Handshakes that were put off to the next turn of the loop, in the life of the process: a turn answers a few only, so
- * that strangers who knock together do not hold up everybody else.
+ * that strangers that knock together do not hold up all others.
  */
 uint64_t chan_handshakes_postponed(void);
 

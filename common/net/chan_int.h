@@ -1,6 +1,6 @@
 /*
  * What the parts of a channel share: chan.c (life and sending), chan_io.c (socket and
- * frames), chan_noise.c (preamble, handshake, sealing) and dial.c.  Nobody else includes this.
+ * frames), chan_noise.c (preamble, handshake, sealing) and dial.c.  No other file includes this.
  */
 #ifndef TV_COMMON_NET_CHAN_INT_H
 #define TV_COMMON_NET_CHAN_INT_H
@@ -60,7 +60,7 @@ struct chan {
 	bool held;			/* `in` may hold whole frames (pause) */
 	bool given;			/* `in` was handed over by chan_keep() */
 	bool greeted;			/* the first frame header was looked at */
-	bool nobody;			/* nobody listens at the address that was dialled */
+	bool nobody;			/* no process listens at the address that was dialled */
 
 	struct buf in;			/* an incomplete frame, in clear */
 	uint64_t in_total;		/* bytes that came, ever */

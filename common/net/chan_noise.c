@@ -32,7 +32,7 @@
 struct chan_noise {
 	const struct noise_conf *conf;	/* borrowed; after the handshake only for chan_key_stands() */
 	struct noise_hs *hs;		/* owned; NULL before the preamble and after the handshake */
-	uint8_t preamble[PREAMBLE_BYTES];	/* of who initiates; 0 before */
+	uint8_t preamble[PREAMBLE_BYTES];	/* of the initiator; 0 before */
 	unsigned next_static;		/* the static key that hs does not use, if it cannot read message 1 */
 	struct noise_cipher send, recv;
 	uint8_t version;		/* agreed; 0 before */

@@ -154,7 +154,7 @@ crowd_stream_end(struct crowd *c, struct crowd_member *m)
 	c->streams--;
 }
 
-/* -- who gives way -- */
+/* -- which one gives way -- */
 
 bool
 crowd_is_busy(const struct crowd *c)

@@ -4,7 +4,7 @@
  * listener.h accepts them, and crowd_timer.h tells when a deadline is over.
  *
  * A member is a part of its owner's connection.  It stands in one of a few queues (ranks), and goes to the end of one
- * whenever it got further; who gives way is the first of the lowest rank.  A member with work under way (a stream: a
+ * whenever it got further; the first of the lowest rank gives way.  A member with work under way (a stream: a
  * request, a question, a stream of HTTP/2) never does.
  *
  * Sources (common/net/source.h) have budgets of members and of streams.  Several crowds may share the budgets.

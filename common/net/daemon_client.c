@@ -56,7 +56,7 @@ on_down(void *ctx, enum tv_err why)
 	if (++c->failures == DOWN_WARN_AFTER && c->meanwhile != NULL)
 		log_warn(c->log_area, "no connection to %s at %s (%s); %s", c->daemon, c->path, tv_strerror(why),
 		    c->meanwhile);
-	/* First: who asks again in the callback of a call must find that the channel is down. */
+	/* First: a caller that asks again in the callback of a call must find that the channel is down. */
 	c->on_down(c->ctx, why, c->failures);
 	calls_fail_all(c->calls, TV_ECLOSED);
 }

@@ -22,7 +22,7 @@ struct dialer_conf {
 struct dialer *dialer_new(const struct dialer_conf *conf);
 /* The open channel, or NULL. */
 struct chan *dialer_chan(struct dialer *d);
-/* Did the newest attempt that has come to its end find that nobody listens at the address?  Also within on_down. */
+/* Did the newest attempt that has come to its end find that no process listens there?  Also within on_down. */
 bool dialer_nobody(const struct dialer *d);
 /* Forgets the backoff and tries at once if down. */
 void dialer_wake(struct dialer *d);

@@ -19,7 +19,7 @@ bool greet_is(const struct frame *f, const char *role);
 /* Does it come from a process of our own build, which knows every message that we know? */
 bool greet_same_build(const struct frame *f);
 
-/* Queues MSG_PING: only to who greeted with our build.  TV_ECLOSED, TV_ELIMIT: the channel is gone. */
+/* Queues MSG_PING: only to a peer that greeted with our build.  TV_ECLOSED, TV_ELIMIT: the channel is gone. */
 enum tv_err greet_ping(struct chan *c);
 /* A frame of type MSG_PING: a question is answered, an answer just taken.  TV_EFORMAT: malformed. */
 enum tv_err greet_pinged(struct chan *c, const struct frame *f);

@@ -42,7 +42,7 @@ on_rested(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 }
 
 static void
-rest(struct listener *l)
+rest_awhile(struct listener *l)
 {
 	if (log_allow(&l->limit, l->conf.log_area))
 		log_warn(l->conf.log_area, "accept: %s; trying again in a moment", strerror(errno));
@@ -66,7 +66,7 @@ fits_descriptors(struct listener *l, int *fd)
 }
 
 static void
-refuse(struct listener *l, int fd)
+refuse_one(struct listener *l, int fd)
 {
 	static const char scarce[] = "nearly all descriptors are used that this process may have (RLIMIT_NOFILE)";
 	unsigned max = l->conf.conns_max;
@@ -101,11 +101,11 @@ accept_one(struct listener *l)
 	fd = accept4(conf->fd, (struct sockaddr *)&l->peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			rest(l);
+			rest_awhile(l);
 		return false;		/* EAGAIN, or a connection that ended before we came */
 	}
 	if ((conf->conns_max > 0 && l->conns >= conf->conns_max) || !fits_descriptors(l, &fd)) {
-		refuse(l, fd);
+		refuse_one(l, fd);
 		return true;
 	}
 	l->conns += conf->conns_max > 0;

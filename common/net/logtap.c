@@ -1,4 +1,4 @@
-/* Log lines for those who listen, see logtap.h. */
+/* Log lines for readers, see logtap.h. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -105,7 +105,7 @@ sweep(struct logtap *t)
 }
 
 static void
-tell(struct logtap *t, const struct log_line *line)
+write_line(struct logtap *t, const struct log_line *line)
 {
 	for (struct logtap_reader *r = t->readers; r != NULL; r = r->next)
 		if (r->fn != NULL && line->level <= r->level)
@@ -132,12 +132,12 @@ on_wake(struct ev_loop *loop UNUSED, ev_async *a, int revents UNUSED)
 	t->telling = true;
 	for (; w != NULL; w = next) {
 		next = w->next;
-		tell(t, &w->line);
+		write_line(t, &w->line);
 		free(w);
 	}
 	if (lost > 0) {
 		log_line_lost(&line, text, sizeof(text), lost);
-		tell(t, &line);
+		write_line(t, &line);
 	}
 	t->telling = false;
 	sweep(t);

@@ -1,7 +1,7 @@
 /*
- * Log lines of this process for those who listen (clusterctl monitor).  Lines may come from any thread; readers
+ * Log lines of this process for readers (clusterctl monitor).  Lines may come from any thread; readers
  * are told from the loop.  What waits in between is bounded: what does not fit is counted, and readers are told
- * how many.  While nobody listens, nothing is kept, and lines above log_level cost what they always cost: nothing.
+ * how many.  Without a reader nothing is kept, and lines above log_level cost what they always cost: nothing.
  */
 #ifndef TV_COMMON_NET_LOGTAP_H
 #define TV_COMMON_NET_LOGTAP_H

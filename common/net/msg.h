@@ -1,5 +1,5 @@
 /*
- * The internal messages, one row each: type, name, channel, who asks or tells on it, the largest bodies, the shapes
+ * The internal messages, one row each: type, name, channel, the side that asks or tells, the largest bodies, the shapes
  * of question and answer.  The enum, the names in log lines, the caps of receivers and the list in doc/wire.md come
  * from it, and tests walk it.
  *
@@ -81,8 +81,8 @@
 	M(27, GOSSIP_QUERY, "gossipd.sock", "rpcd", MSG_LARGE, HAND, MSG_LIST, ANSWER_AND(msg_query_answers)) \
 	M(28, GOSSIP_RESPOND, "gossipd.sock", "rpcd", MSG_LARGE, REC(msg_respond), MSG_TEXT, ANSWER) \
 	/* No names: all that gossipd knows.  Answer: [u8 err, str text, [coordinate]], see \
-	 * common/record/coordinate.h: our own, always, then those of the names; who never answered a probe of ours \
-	 * has none.  TV_EPERM: coordinates are off. */ \
+	 * common/record/coordinate.h: our own, always, then those of the names; a node that never answered \
+	 * a probe of ours has none.  TV_EPERM: coordinates are off. */ \
 	M(29, GOSSIP_COORDS, "gossipd.sock", "rpcd", MSG_LARGE, REC(msg_coords), MSG_LIST, HAND) \
 	/* Answered when all have answered or their time is over: [u8 err, str text, [[u8 pool, u32 nodes, u32 \
 	 * responses, u32 errors, map key -> u32 count, map primary key -> u32 count, map node -> str message]]], \
@@ -110,7 +110,7 @@
 	 * raft_recovery], nil without a report; rpcd passes it on as it stands. */ \
 	M(37, RAFT_RECOVER, "raftd.sock", "rpcd", MSG_SMALL, REC(msg_raft_recover), MSG_LIST, HAND) \
 	/* The key of this link has left the ring.  Ask nothing more on it, and close it when all is answered.  \
-	 * It has FRAME_REPLY and id 0, so that who does not know it ignores it. */ \
+	 * It has FRAME_REPLY and id 0, so that a peer that does not know it ignores it. */ \
 	M(38, LINK_RETIRED, "8400", "who was dialled", 0, NONE, MSG_SMALL, REC(empty)) \
 	\
 	/* One target; `place` of the answer is 0.  Only to a gossipd whose HELLO says our own build. */ \
@@ -148,7 +148,7 @@
 	/* It is not followed any more. */ \
 	M(60, DNS_END, "rpcd: dns", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
 	M(61, DNS_USE, "rpcd: dns", "rpcd: dns", MSG_TEXT, REC(msg_dns_use), 0, NONE) \
-	/* Who wrote here may ask for it at once: what is kept may not know it yet. */ \
+	/* A client that wrote here may ask for it at once: what is kept may not know it yet. */ \
 	M(62, DNS_WROTE, "rpcd: dns", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
 	\
 	/* Between raftd and a process that fetches one set of keys, both of one build: there is no HELLO. */ \
@@ -166,7 +166,7 @@
 	M(68, RAFT_LOG_STATE, "8300", "who dialled", MSG_SMALL, REC(empty), MSG_TEXT, ANSWER_AND(msg_log_state)) \
 	/* Why you are not what you may think you are; for the log there. */ \
 	M(69, RAFT_NOTICE, "8300", "who was dialled", MSG_TEXT, REC(msg_notice), 0, NONE) \
-	/* Does the rpcd beside you answer?  Only to who says RAFT_FEATURE_SERVED.  TV_OK it has just done so; \
+	/* Does the rpcd beside you answer?  Only to one that says RAFT_FEATURE_SERVED.  TV_OK it has just done so; \
 	 * TV_EUNREACH there is none; TV_EAGAIN it is of another build and was not asked.  No answer while it is \
 	 * silent. */ \
 	M(70, RAFT_SERVED, "8300", "who dialled", MSG_SMALL, REC(empty), MSG_TEXT, ANSWER)

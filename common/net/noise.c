@@ -224,7 +224,7 @@ mix_dh(struct noise_hs *hs, const uint8_t *secret, const uint8_t *public)
 	return err;
 }
 
-/* Not before it is needed: most of those who knock have no key, and shall cost nothing. */
+/* Not before it is needed: most peers that knock have no key, and shall cost nothing. */
 static void
 make_ephemeral(struct noise_hs *hs)
 {

@@ -28,7 +28,7 @@ enum noise_pattern { NOISE_NNPSK0 = 1, NOISE_NKPSK0 = 2 };
 struct noise_conf {			/* what one kind of link uses; borrowed by its channels */
 	enum noise_pattern pattern;
 	const char *key_file;		/* what the psks come from, for the log; NULL: not said */
-	const struct key *psks;		/* accepted psks; who initiates takes the first, or that of chan_conf.psk */
+	const struct key *psks;		/* accepted psks; the initiator takes the first, or that of chan_conf.psk */
 	unsigned psk_count;
 	const struct key_pair *statics;	/* NK responder: it is known by any of them */
 	unsigned static_count;

@@ -1,5 +1,5 @@
 /*
- * Connections that others make to one listening socket: a daemon's unix socket, or the port of a link.  Who connects
+ * Connections that others make to one listening socket: a daemon's unix socket, or the port of a link.  A peer
  * says hello first; then frames go to the rows of a table by their type.  A malformed, oversized or out-of-order frame
  * closes that connection only (S206).
  *

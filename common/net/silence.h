@@ -1,7 +1,7 @@
 /*
- * Does somebody on the other end of a channel still live?  Pure: who asks looks now and then, and tells the time and a
- * number that changes with each sign of life.  Silence alone proves nothing, so a question goes first; and only time in
- * which we looked counts, since who was stopped itself has heard nobody.
+ * Does the process on the other end of a channel still live?  Pure: the caller looks now and then, and passes the time
+ * and a number that changes with each sign of life.  Silence alone proves nothing, so a question goes first; and only
+ * time in which the caller looked counts, since a process that was stopped itself has heard nothing.
  */
 #ifndef TV_COMMON_NET_SILENCE_H
 #define TV_COMMON_NET_SILENCE_H
@@ -18,7 +18,7 @@ enum daemon_state {
 struct silence_conf {
 	struct mono ask_after;		/* silence that calls for a question */
 	struct mono patience;		/* silence that ends it; the question has waited for half of this at least */
-	struct mono gap;		/* looks farther apart than this: it was us who stood still, all begins anew */
+	struct mono gap;		/* looks farther apart than this: it was us that stood still, all begins anew */
 };
 
 struct silence {			/* all zero: begins with the next look */

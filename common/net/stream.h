@@ -56,7 +56,7 @@ struct stream_seal {
 	bool (*is_pending)(const void *sealed);
 };
 
-struct stream {				/* of its owner, who reads fd, state and error, and appends to queue */
+struct stream {				/* of its owner, which reads fd, state and error, and appends to queue */
 	struct ev_loop *loop;
 	stream_ready *ready;
 	enum stream_state state;

@@ -36,7 +36,7 @@ struct task {
 /* -- facts -- */
 
 static struct span
-keep(struct work *w, struct span s)
+keep_bytes(struct work *w, struct span s)
 {
 	return s.len == 0 ? SPAN_NONE : arena_copy(w->arena, s);
 }
@@ -76,8 +76,9 @@ fact(struct work *w, const struct dns_lookup *k)
 	if (f->n == DNS_FACTS_MAX)
 		return &too_many;
 	f->v[f->n++] = (struct dns_fact){ .lookup = {
-		.kind = need.kind, .name = keep(w, need.name), .tag = keep(w, need.tag), .tagged = need.tagged,
-		.datacenter = keep(w, need.datacenter), .source = keep(w, need.source),
+		.kind = need.kind, .name = keep_bytes(w, need.name), .tag = keep_bytes(w, need.tag),
+		.tagged = need.tagged, .datacenter = keep_bytes(w, need.datacenter),
+		.source = keep_bytes(w, need.source),
 	} };
 	w->missing = true;
 	return NULL;
@@ -102,7 +103,7 @@ build_name(struct work *w, const struct span *parts, unsigned count)
 		return SPAN_NONE;
 	memcpy(n.wire + n.len - 1, zone.p, zone.len);
 	n.len = (uint8_t)(n.len - 1 + zone.len);
-	return keep(w, dname_span(&n));
+	return keep_bytes(w, dname_span(&n));
 }
 
 /* Empty: it cannot be one, as with a label over 63 bytes, or with an empty one ("n1." is not n1). */
@@ -119,7 +120,7 @@ host_name(struct work *w, struct span text)
 {
 	struct dname n;
 
-	return dname_of_text(text, &n) == TV_OK ? keep(w, dname_span(&n)) : SPAN_NONE;
+	return dname_of_text(text, &n) == TV_OK ? keep_bytes(w, dname_span(&n)) : SPAN_NONE;
 }
 
 static void
@@ -271,10 +272,10 @@ take_upstream(struct work *w, struct span msg, struct dns_reply *to)
 			return;
 		at = (size_t)(in.p - msg.p);
 		if ((type == DNS_A && data.len == 4) || (type == DNS_AAAA && data.len == 16))
-			add_address(to, &to->answer, keep(w, dname_span(&name)), ttl, data.p, (unsigned)data.len);
+			add_address(to, &to->answer, keep_bytes(w, dname_span(&name)), ttl, data.p, (unsigned)data.len);
 		else if (type == DNS_CNAME && dname_read(span_of(msg.p, at), &data_at, &target) == TV_OK)
-			add_name(to, &to->answer, keep(w, dname_span(&name)), DNS_CNAME, ttl,
-			    keep(w, dname_span(&target)));
+			add_name(to, &to->answer, keep_bytes(w, dname_span(&name)), DNS_CNAME, ttl,
+			    keep_bytes(w, dname_span(&target)));
 	}
 }
 
@@ -713,7 +714,7 @@ add_servers(struct task *t, struct dns_section *to)
 			continue;
 		memcpy(name.wire, built.p, built.len);
 		dname_lower(&name);
-		built = keep(w, dname_span(&name));
+		built = keep_bytes(w, dname_span(&name));
 		add_name(t->reply, to, zone_name(w), DNS_NS, w->z->node_ttl, built);
 		add_node(t, &t->reply->additional, v[i], DNS_ANY, built, w->z->node_ttl);
 		given++;
@@ -731,8 +732,8 @@ answer_addr(struct task *t, const struct dns_asked *asked, const struct dname *l
 	memcpy(owner.wire, lowered->wire, labels);
 	memcpy(owner.wire + labels, zone.p, zone.len);
 	owner.len = (uint8_t)(labels + zone.len);
-	add_address(t->reply, &t->reply->answer, keep(t->w, dname_span(&owner)), t->w->z->node_ttl, asked->address,
-	    asked->address_len);
+	add_address(t->reply, &t->reply->answer, keep_bytes(t->w, dname_span(&owner)), t->w->z->node_ttl,
+	    asked->address, asked->address_len);
 }
 
 static void
@@ -784,7 +785,7 @@ answer_zone(struct task *t)
 	}
 }
 
-/* False: nobody here has the address. */
+/* False: no node and no service here has the address. */
 static bool
 answer_reverse(struct task *t, const struct dname *lowered)
 {

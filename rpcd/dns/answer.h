@@ -28,7 +28,7 @@ struct dns_instance {
 enum dns_status {
 	DNS_FOUND,
 	DNS_NOWHERE,		/* no such node, service, query, datacenter */
-	DNS_FAILED,		/* nobody could be asked */
+	DNS_FAILED,		/* no server could be asked */
 };
 struct dns_found {
 	enum dns_status status;

@@ -2,8 +2,8 @@
  * Questions under way in rpcd-dns, and what is looked up for them.  A question is answered anew with each round of
  * facts; mostly there is one.  Questions that need the same share the look-up.
  *
- * What rpcd goes on telling of is kept (facts.h), and most questions are answered from that at once.  After somebody
- * asked for a name that there is not, the lists of all names are kept too for a while: they show without a question
+ * What rpcd goes on telling of is kept (facts.h), and most questions are answered from that at once.  After a question
+ * for a name that there is not, the lists of all names are kept too for a while: they show without a question
  * that there is none of another one either.
  */
 #include <stdlib.h>
@@ -39,7 +39,7 @@ struct look {
 	struct dns_found found;
 };
 
-static void run(struct ask *a);
+static void run_ask(struct ask *a);
 
 /* -- what is kept -- */
 
@@ -184,7 +184,7 @@ follow_of(struct server *s, const struct dns_lookup *k)
 
 /* A fact that rpcd goes on telling of, or that lives for a moment.  key may be the one of the fact that it replaces. */
 static void
-keep(struct server *s, uint64_t id, const struct dns_lookup *key, const struct msg_dns_found *m,
+keep_fact(struct server *s, uint64_t id, const struct dns_lookup *key, const struct msg_dns_found *m,
     const struct dns_found *found)
 {
 	struct mono now = clock_mono(), until = MONO_NEVER;
@@ -236,7 +236,7 @@ asks_fact(struct server *s, uint64_t id, struct span body)
 		tell_dropped(s);
 		return err == TV_ENOMEM ? TV_OK : err;
 	}
-	keep(s, id, &old->key, &m, &found);
+	keep_fact(s, id, &old->key, &m, &found);
 	return TV_OK;
 }
 
@@ -271,7 +271,7 @@ asks_setup(struct server *s)
 		ev_timer_again(s->loop, &s->use);
 }
 
-/* Nobody has asked for an unknown name for a while. */
+/* There was no question for an unknown name for a while. */
 static void
 drop_lists(struct server *s, struct mono now)
 {
@@ -338,7 +338,10 @@ look_free(struct look *l)
 	free(l);
 }
 
-/* Gives it to who waits.  Those that have all then are run: none ends another, the last one may free the look-up. */
+/*
+ * Gives it to the questions that wait.  Those that have all then are run: none ends another, the last one may free the
+ * look-up.
+ */
 static void
 look_found(struct look *l)
 {
@@ -360,7 +363,7 @@ look_found(struct look *l)
 	}
 	for (struct ask *a = ready, *next; a != NULL; a = next) {
 		next = a->next_ready;
-		run(a);
+		run_ask(a);
 	}
 }
 
@@ -443,13 +446,13 @@ asks_found(struct server *s, uint64_t id, struct span body)
 	struct msg_dns_found m = { 0 };
 
 	if (l == NULL || l->serial != id >> 32 || !l->under_way)
-		return TV_OK;		/* nobody waits for it any more */
+		return TV_OK;		/* no question waits for it any more */
 	body = arena_copy(&l->arena, body);
 	enum tv_err err = body.p == NULL ? TV_ENOMEM : msg_read(&msg_dns_found_schema, body, &l->arena, &m);
 	if (err != TV_OK || !dns_found_of_message(&m, &l->arena, &l->found))
 		l->found = (struct dns_found){ .status = DNS_FAILED };
 	else
-		keep(s, id, &l->key, &m, &l->found);
+		keep_fact(s, id, &l->key, &m, &l->found);
 	if (l->found.status == DNS_NOWHERE && !m.followed)
 		note_unknown(s, &l->key);
 	look_found(l);
@@ -548,7 +551,7 @@ reply(struct server *s, const struct client *c, const struct dns_query *q, struc
 }
 
 static void
-fail(struct server *s, const struct client *c, const struct dns_query *q, uint16_t flags, enum dns_rcode rcode)
+answer_error(struct server *s, const struct client *c, const struct dns_query *q, uint16_t flags, enum dns_rcode rcode)
 {
 	buf_reset(&s->out);
 	dns_answer_error(q, flags, rcode, &s->out);
@@ -563,7 +566,7 @@ no_answer(struct server *s, const struct client *c)
 		tcp_no_answer(s, c->conn);
 }
 
-/* What a client can take over UDP: who says nothing, 512 bytes (RFC 1035, 2.3.4; RFC 6891, 6.2.3). */
+/* What a client can take over UDP: one that says nothing, 512 bytes (RFC 1035, 2.3.4; RFC 6891, 6.2.3). */
 static size_t
 taken_by(const struct dns_query *q)
 {
@@ -585,7 +588,7 @@ forwarded(void *ctx, struct span answer)
 	if (answer.len > 0)
 		reply(s, &a->client, &a->q, answer);
 	else
-		fail(s, &a->client, &a->q, DNS_RA, DNS_SERVFAIL);
+		answer_error(s, &a->client, &a->q, DNS_RA, DNS_SERVFAIL);
 	ask_free(a);
 }
 
@@ -600,14 +603,14 @@ forward(struct server *s, struct ask *a, const struct client *c, const struct dn
 	dname_lower(&lowered);
 	reverse = dns_place_of(&s->zone, &lowered, &labels) == DNS_PLACE_REVERSE;
 	if (!s->zone.recursors && reverse)
-		fail(s, c, q, DNS_RA, DNS_SERVFAIL);
+		answer_error(s, c, q, DNS_RA, DNS_SERVFAIL);
 	else if (!s->zone.recursors || !setup_may_recurse(s, &c->from))
-		fail(s, c, q, 0, DNS_REFUSED);
+		answer_error(s, c, q, 0, DNS_REFUSED);
 	else if ((a->forward = upstream_ask(s, a->msg, c->udp == NULL, forwarded, a)) != NULL)
 		return true;
 	else {
 		s->stats.forwarded_failed += s->recursor_count == 0;	/* rpcd then resolves their names anew */
-		fail(s, c, q, DNS_RA, DNS_SERVFAIL);
+		answer_error(s, c, q, DNS_RA, DNS_SERVFAIL);
 	}
 	return false;
 }
@@ -656,7 +659,7 @@ look_for(struct ask *a)
 
 /* All that it missed is there.  Ends the question, unless it needs more. */
 static void
-run(struct ask *a)
+run_ask(struct ask *a)
 {
 	struct server *s = a->server;
 
@@ -675,7 +678,7 @@ run(struct ask *a)
 	} else if (outcome == DNS_DONE) {
 		reply(s, &a->client, &a->q, buf_span(&s->out));
 	} else if (outcome == DNS_NEED) {
-		fail(s, &a->client, &a->q, DNS_AA | (s->zone.recursors ? DNS_RA : 0), DNS_SERVFAIL);
+		answer_error(s, &a->client, &a->q, DNS_AA | (s->zone.recursors ? DNS_RA : 0), DNS_SERVFAIL);
 	} else {
 		no_answer(s, &a->client);
 	}
@@ -785,7 +788,7 @@ ask_begin(struct server *s, struct span msg, const struct client *c)
 	}
 	a->facts = facts;
 	if (!look_for(a)) {
-		fail(s, c, &q, DNS_AA | (s->zone.recursors ? DNS_RA : 0), DNS_SERVFAIL);
+		answer_error(s, c, &q, DNS_AA | (s->zone.recursors ? DNS_RA : 0), DNS_SERVFAIL);
 		ask_free(a);
 	}
 	return true;
@@ -811,7 +814,7 @@ on_sweep(struct ev_loop *loop, ev_timer *w, int events)
 	(void)events;
 	drop_lists(s, now);
 	for (struct ask *a; (a = TAILQ_FIRST(&s->asks)) != NULL && mono_before(a->deadline, now);) {
-		fail(s, &a->client, &a->q, s->zone.recursors ? DNS_RA : 0, DNS_SERVFAIL);
+		answer_error(s, &a->client, &a->q, s->zone.recursors ? DNS_RA : 0, DNS_SERVFAIL);
 		ask_free(a);
 	}
 }

@@ -289,7 +289,7 @@ why_of(struct why *w, const struct dns_instance *n)
 }
 
 static void
-judge(struct why *w)
+explain_outcome(struct why *w)
 {
 	struct dns_explanation *e = w->out;
 	const struct dns_found *found = w->facts->v[e->main].found;
@@ -381,7 +381,7 @@ dns_explain(const struct dns_zone *z, const struct dns_query *q, const struct dn
 		find_ttls(&w, dns_name_text(dname_span(&q->name), a));
 		if (out->place == DNS_PLACE_ZONE && !out->apex && out->main >= 0 &&
 		    out->asked->lookup.kind != DNS_KIND_NODE)
-			judge(&w);
+			explain_outcome(&w);
 	}
 	out->outcome = outcome == DNS_DONE || outcome == DNS_FORWARD ? outcome : DNS_NO_ANSWER;
 }

@@ -193,7 +193,7 @@ shrink(struct facts *t)
 }
 
 static struct fact *
-find(struct facts *t, const struct dns_lookup *key, uint64_t hash)
+find_fact(struct facts *t, const struct dns_lookup *key, uint64_t hash)
 {
 	struct fact *f;
 
@@ -207,7 +207,7 @@ bool
 facts_put(struct facts *t, struct fact *f, uint64_t id, struct mono until)
 {
 	uint64_t hash = dns_lookup_hash(&f->key, t->conf.hash);
-	struct fact *old = find(t, &f->key, hash);
+	struct fact *old = find_fact(t, &f->key, hash);
 	bool used = true;
 
 	if (old != NULL) {
@@ -243,7 +243,7 @@ facts_use(struct facts *t, struct fact *f)
 struct fact *
 facts_find(struct facts *t, struct mono now, const struct dns_lookup *key)
 {
-	struct fact *f = find(t, key, dns_lookup_hash(key, t->conf.hash));
+	struct fact *f = find_fact(t, key, dns_lookup_hash(key, t->conf.hash));
 
 	if (f == NULL)
 		return NULL;
@@ -264,7 +264,7 @@ facts_of(struct facts *t, uint64_t id)
 void
 facts_drop(struct facts *t, const struct fact *f, bool tell)
 {
-	struct fact *mine = find(t, &f->key, f->by_key.hash);
+	struct fact *mine = find_fact(t, &f->key, f->by_key.hash);
 
 	if (mine == f)
 		leave(t, mine, tell);

@@ -1,7 +1,7 @@
 /*
  * Facts that are kept: what was found for look-ups, true until rpcd says otherwise or their time is over.  Pure.
  *
- * A fact is one piece of memory, shared between the table and whoever else holds it.  The table has bounds in bytes and
+ * A fact is one piece of memory, shared between the table and its other holders.  The table has bounds in bytes and
  * entries; beyond them goes what was not asked for longest.
  */
 #ifndef TV_RPCD_DNS_FACTS_H
@@ -18,7 +18,7 @@ struct fact {
 	struct dns_lookup key;
 	struct dns_found found;
 	struct rendered_set answers;	/* that were made of it alone */
-	bool stale;			/* no server can be reached who would know better */
+	bool stale;			/* no server can be reached that would know better */
 	bool listed, used;		/* used: since facts_take_used() gave it last */
 	unsigned holders;
 	uint32_t name_slots;		/* a power of two; 0: no list */

@@ -56,7 +56,7 @@ walls(const struct server *s, char *errbuf, size_t cap)
 }
 
 static enum tv_err
-begin(struct server *s)
+build_walls_and_start(struct server *s)
 {
 	char errbuf[512] = "no memory";
 
@@ -74,7 +74,7 @@ begin(struct server *s)
 /* -- in turn with another process -- */
 
 static enum tv_err
-serve(struct server *s)
+serve_clients(struct server *s)
 {
 	if (s->serving)
 		return TV_EFORMAT;
@@ -92,7 +92,7 @@ on_leave(struct ev_loop *loop, ev_timer *w, int events)
 
 /*
  * Not before the next turn: answers leave at the end of this one.  Recursors are not waited for: one that is silent
- * would hold up all clients for seconds, and who asked for its names asks again.
+ * would hold up all clients for seconds, and clients that asked for its names ask again.
  */
 void
 server_left(struct server *s)
@@ -130,7 +130,7 @@ take_setup(struct server *s, struct span body)
 	log_debug(TAG, "serving %.*s, %u recursors", (int)s->conf.domain.len, (const char *)s->conf.domain.p,
 	    s->recursor_count);
 	if (!s->started)
-		return begin(s);
+		return build_walls_and_start(s);
 	asks_setup(s);
 	return TV_OK;
 }
@@ -154,7 +154,7 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 		return TV_OK;
 	}
 	if (f->type == MSG_DNS_SERVE && s->started)
-		return serve(s);
+		return serve_clients(s);
 	if (f->type == MSG_DNS_RETIRE && s->started) {
 		retire(s);
 		return TV_OK;

@@ -6,8 +6,8 @@
 #include "rpcd/dns/answer.h"
 
 /*
- * What is to be served, but whether there are recursors: z->recursors is for the caller, who reads them.  Spans borrow
- * the message and the arena.  TV_EFORMAT: not a setup of ours.
+ * What is to be served, but whether there are recursors: z->recursors is for the caller, which reads them.  Spans
+ * borrow the message and the arena.  TV_EFORMAT: not a setup of ours.
  */
 enum tv_err dns_zone_of_setup(const struct msg_dns_setup *m, struct arena *a, struct dns_zone *z);
 /* Spans borrow the message.  False: no memory; then *out is DNS_FAILED. */

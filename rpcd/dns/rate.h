@@ -1,5 +1,5 @@
 /*
- * Equal answers to one network, limited: who forges the addresses of others cannot make us flood them.  Pure.
+ * Equal answers to one network, limited: a client that forges the addresses of others cannot make us flood them.  Pure.
  */
 #ifndef TV_RPCD_DNS_RATE_H
 #define TV_RPCD_DNS_RATE_H
@@ -8,7 +8,7 @@
 
 #define RATE_SLOTS 16384	/* answers that are told apart at a time */
 
-enum rate_verdict { RATE_PASS, RATE_DROP, RATE_SLIP };	/* SLIP: an empty one with TC; who asked comes by TCP */
+enum rate_verdict { RATE_PASS, RATE_DROP, RATE_SLIP };	/* SLIP: an empty one with TC; the client comes by TCP */
 
 struct rate {
 	struct rate_slot {

@@ -44,7 +44,7 @@ struct writer {
 };
 
 static void
-put(struct writer *w, const void *p, size_t n)
+put_bytes(struct writer *w, const void *p, size_t n)
 {
 	if (w->out != NULL)
 		buf_put(w->out, p, n);
@@ -54,7 +54,7 @@ put(struct writer *w, const void *p, size_t n)
 static void
 put16(struct writer *w, unsigned v)
 {
-	put(w, (const uint8_t[]){ (uint8_t)(v >> 8), (uint8_t)v }, 2);
+	put_bytes(w, (const uint8_t[]){ (uint8_t)(v >> 8), (uint8_t)v }, 2);
 }
 
 static void
@@ -66,7 +66,7 @@ put32(struct writer *w, uint32_t v)
 
 /* Where this name was written, or 0; then it is noted for the place `at`, if one can point there and there is room. */
 static uint16_t
-find(struct writer *w, struct span name, size_t at)
+find_suffix(struct writer *w, struct span name, size_t at)
 {
 	struct dns_names *t = w->names;
 	uint32_t i = (uint32_t)fnv1a(FNV1A_START, name) % DNS_NAME_SLOTS;
@@ -89,19 +89,19 @@ put_name(struct writer *w, struct span name, bool whole)
 	size_t from = 0;
 
 	if (w->names == NULL) {
-		put(w, name.p, name.len);
+		put_bytes(w, name.p, name.len);
 		return;
 	}
 	for (; from < name.len && name.p[from] != 0; from += name.p[from] + 1u) {
-		uint16_t at = find(w, span_of(name.p + from, name.len - from), w->at + from);
+		uint16_t at = find_suffix(w, span_of(name.p + from, name.len - from), w->at + from);
 
 		if (at > 0 && !whole) {
-			put(w, name.p, from);
+			put_bytes(w, name.p, from);
 			put16(w, 0xc000u | at);
 			return;
 		}
 	}
-	put(w, name.p, name.len);
+	put_bytes(w, name.p, name.len);
 }
 
 static void
@@ -114,12 +114,12 @@ put_record(struct writer *w, const struct dns_record *r)
 	size_t at = w->at + 2;
 	size_t place = w->out == NULL ? 0 : w->out->len;
 	put16(w, 0);
-	put(w, r->head.p, r->head.len);
+	put_bytes(w, r->head.p, r->head.len);
 	if (r->name.len > 0)
 		put_name(w, r->name, r->type == DNS_SRV);
 	if (r->name2.len > 0)
 		put_name(w, r->name2, false);
-	put(w, r->tail.p, r->tail.len);
+	put_bytes(w, r->tail.p, r->tail.len);
 	if (w->out != NULL && !w->out->failed) {
 		uint8_t *length = w->out->data + place;
 

@@ -137,7 +137,7 @@ chain_of(const struct rendered_table *t, uint64_t hash)
 }
 
 static struct rendered *
-find(const struct rendered_table *t, const struct rendered_question *q)
+find_rendered(const struct rendered_table *t, const struct rendered_question *q)
 {
 	struct rendered *r = *chain_of(t, q->hash);
 
@@ -270,7 +270,7 @@ struct rendered_set *
 rendered_write(struct rendered_table *t, const struct rendered_question *q, struct rng *rng, uint32_t now,
     struct buf *out)
 {
-	struct rendered *r = find(t, q);
+	struct rendered *r = find_rendered(t, q);
 
 	if (r == NULL || (r->dated && r->second != now) || (!r->bare && !q->lower))
 		return NULL;
@@ -460,7 +460,7 @@ void
 rendered_keep(struct rendered_table *t, struct rendered_set *set, const struct rendered_question *q,
     const struct dns_zone *z, const struct dns_found *found, struct span reply, uint32_t now, struct arena *a)
 {
-	struct rendered *r = find(t, q);
+	struct rendered *r = find_rendered(t, q);
 	struct reply_shape shape;
 	struct dns_addresses addresses = { .n = 0 };
 	bool shuffled = found->count > 1 && !found->ordered, list = false;

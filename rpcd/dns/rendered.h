@@ -40,7 +40,7 @@ struct rendered_set {
 };
 
 struct rendered_table {
-	uint64_t (*hash)(const void *bytes, size_t n);	/* collisions nobody outside can choose */
+	uint64_t (*hash)(const void *bytes, size_t n);	/* clients cannot choose its collisions */
 	size_t bytes, bytes_max;
 	unsigned count, chains_mask;
 	struct rendered **chains;
@@ -53,8 +53,8 @@ void rendered_done(struct rendered_table *t);
 /* False: answers to this message are not kept. */
 bool rendered_read(const struct rendered_table *t, struct span msg, bool tcp, struct rendered_question *q);
 /*
- * Appends the answer.  Returns the set that it is in, for whoever counts what is used; NULL: there is none, `out` is
- * as before.  now: s since 1970, as in the SOA.
+ * Appends the answer.  Returns the set that it is in, for a caller that counts what is used; NULL: there is none, `out`
+ * is as before.  now: s since 1970, as in the SOA.
  */
 struct rendered_set *rendered_write(struct rendered_table *t, const struct rendered_question *q, struct rng *rng,
     uint32_t now, struct buf *out);

@@ -1,9 +1,9 @@
 /*
- * Who may hold how much memory of answers over TCP, have how many questions under way, and who makes room: a client
- * that reads is served, one that takes nothing loses.  While there is plenty each connection may have several.  When it
- * gets tight each has one at a time, and when there is nothing left the others wait in the order in which they came,
- * until somebody took his answer, or has not taken ROOM_STEP bytes for ROOM_TIME: he loses his place to who waits.
- * Nobody else is closed for others.  Pure.
+ * How much memory of answers over TCP a connection may hold, how many questions it may have under way, and which one
+ * makes room: a client that reads is served, one that takes nothing loses.  While there is plenty each connection may
+ * have several.  When it gets tight each has one at a time, and when there is nothing left the others wait in the order
+ * in which they came, until one has taken its answer; one that has not taken ROOM_STEP bytes for ROOM_TIME loses its
+ * place to one that waits.  No other is closed for others.  Pure.
  */
 #ifndef TV_RPCD_DNS_ROOM_H
 #define TV_RPCD_DNS_ROOM_H
@@ -14,7 +14,7 @@
 #include "common/base/mono.h"
 
 #define ROOM_BYTES_PLENTY (16u << 20)
-#define ROOM_BYTES_MAX (32u << 20)	/* one answer more, of who was let in last */
+#define ROOM_BYTES_MAX (32u << 20)	/* one answer more, of the one that was let in last */
 #define ROOM_TIME MONO_MS(500)
 #define ROOM_ASKS_PLENTY 1024
 #define ROOM_ASKS_MAX 4096
@@ -31,7 +31,7 @@ struct room_user {
 	struct room_user *before, *behind;	/* of those that wait */
 };
 
-/* All zero: nobody is there. */
+/* All zero: it is empty. */
 struct room {
 	size_t bytes;
 	unsigned asks;
@@ -60,11 +60,11 @@ void room_wait(struct room *r, struct room_user *u);
 /* It is gone. */
 void room_leave(struct room *r, struct room_user *u);
 
-/* Who waited longest and may go on: room_ask() says yes until room_done().  NULL: nobody, or one was admitted. */
+/* The one that waited longest and may go on: room_ask() says yes until room_done().  NULL: none, or one was. */
 struct room_user *room_admit(struct room *r);
 /* The one that was admitted had its turn. */
 void room_done(struct room *r, struct room_user *u);
-/* Who loses its place, which is to be closed.  NULL: nobody; *when: look again then; MONO_NEVER: at the next change. */
+/* The one that loses its place and is to be closed.  NULL: none; *when: look again then; MONO_NEVER: at a change. */
 struct room_user *room_loser(const struct room *r, struct mono now, struct mono *when);
 
 #endif

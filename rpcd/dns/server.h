@@ -41,7 +41,7 @@ struct tcp;
 struct look;
 struct upstreams;
 
-/* Who asks, and how it is answered. */
+/* Where a question comes from, and how it is answered. */
 struct client {
 	union addr_sock from;
 	struct udp_socket *udp;		/* NULL: TCP */
@@ -110,7 +110,7 @@ struct server {
 	struct rendered_table rendered;	/* answers made of one of those */
 	struct fact *used_one;		/* that the answer under way was made of; NULL: of none yet */
 	struct facts brief;		/* those with a short life */
-	/* Of the names of nodes, and of services: who asked for an unknown one did so shortly before. */
+	/* Of the names of nodes, and of services: an unknown one was asked for shortly before. */
 	struct mono unknown_until[2];
 	struct mono unlisted_until[2];	/* the list could not be had */
 	struct mono written_until;	/* what is kept is not believed until then */
@@ -143,7 +143,7 @@ bool setup_may_recurse(const struct server *s, const union addr_sock *a);
 bool asks_open(struct server *s);
 /* One message from a client, borrowed until return.  False: it gets no answer, now or later. */
 bool ask_begin(struct server *s, struct span msg, const struct client *client);
-/* The connection is gone: nobody waits for these answers. */
+/* The connection is gone: no client waits for these answers. */
 void asks_drop_conn(struct server *s, const struct tcp_conn *conn);
 /* rpcd's answer to MSG_DNS_ASK. */
 enum tv_err asks_found(struct server *s, uint64_t id, struct span body);
@@ -159,7 +159,7 @@ void asks_setup(struct server *s);
 bool udp_open(struct server *s);
 /* No questions are read any more; answers go out. */
 void udp_stop(struct server *s);
-/* Counts what the kernel had no room for: it says so when it is asked, and to nobody else. */
+/* Counts what the kernel had no room for: it says so only when it is asked. */
 void udp_count_overruns(struct server *s);
 void udp_send(struct server *s, const struct client *client, struct span answer);
 

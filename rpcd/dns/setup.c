@@ -136,7 +136,7 @@ read_net(struct span text, struct net *out)
 	return out->len > 0 && out->bits <= out->len * 8;
 }
 
-/* Whoever asks us would go in circles. */
+/* A question to us would go in circles. */
 static bool
 is_ourselves(const struct server *s, const union addr_sock *a)
 {

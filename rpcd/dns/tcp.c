@@ -1,7 +1,7 @@
 /*
  * DNS over TCP: a length before each message, questions in a row.  A connection is bounded in questions, in answers
- * that wait, and in time: none may stay that says nothing, or takes nothing.  All together are bounded in number: who
- * got no further for the longest time makes room; and in bytes: room.h says who waits, and who loses, for answers.
+ * that wait, and in time: none may stay that says nothing, or takes nothing.  All together are bounded in number: the
+ * one that got no further for the longest time makes room; and in bytes: room.h says which ones wait, or lose.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@
 #define READ_BYTES 4096
 #define QUESTION_BYTES_MAX 4096		/* nothing that is asked for is longer */
 #define IN_BYTES_MAX (16u << 20)	/* of all connections: questions that were not begun */
-#define FORWARDED_BYTES_MAX (8u << 20)	/* answers of recursors wait for no room; beyond so many somebody is closed */
+#define FORWARDED_BYTES_MAX (8u << 20)	/* answers of recursors wait for no room; beyond so many one is closed */
 #define TURN_S .01			/* of the loop: others may do that beside us */
 
 struct tcp_conn {
@@ -92,7 +92,7 @@ close_soon(struct tcp_conn *c)
 	stream_wake(&c->bytes);
 }
 
-/* The time of this turn, by a clock that stands while we are slow: nobody loses a place for what he could not take. */
+/* The time of this turn, by a clock that stands while we are slow: none loses a place for what it could not take. */
 static struct mono
 room_now(const struct tcp *t)
 {
@@ -167,7 +167,7 @@ stays(const struct crowd_member *m)
 
 /*
  * Its bytes may be others than before.  If questions that are not whole are too many, the oldest of those connections
- * are closed, but for this one; if what recursors answered is, who has not taken anything for the longest time.
+ * are closed, but for this one; if what recursors answered is, the one that has taken nothing for the longest time.
  */
 static void
 count_bytes(struct tcp_conn *c)
@@ -417,7 +417,7 @@ tcp_send(struct server *s, struct tcp_conn *c, struct span answer)
 	answered(c);
 }
 
-/* Who had waited for room when the look-up began is not sent back again for it, as long as it is not far too little. */
+/* One that had waited for room when the look-up began is not sent back for it, as long as it is not far too little. */
 bool
 tcp_has_room(struct tcp_conn *c)
 {

@@ -57,7 +57,7 @@ flush(struct udp_socket *u)
 			u->server->stats.answers += (unsigned)n;
 			sent += (unsigned)n;
 		} else if (errno != EINTR) {
-			u->server->stats.dropped++;	/* whoever it was for asks again */
+			u->server->stats.dropped++;	/* its client asks again */
 			sent++;
 		}
 	}

@@ -95,7 +95,7 @@ upstream_cancel(struct upstream_call *c)
 }
 
 static void
-end(struct upstream_call *c, struct span reply)
+end_call(struct upstream_call *c, struct span reply)
 {
 	upstream_done *done = c->done;
 	void *ctx = c->ctx;
@@ -151,7 +151,7 @@ note_case(struct upstream_call *c)
 
 /* One that belongs to the call; it is changed in place. */
 static void
-take(struct upstream_call *c, uint8_t *reply, size_t len)
+take_reply(struct upstream_call *c, uint8_t *reply, size_t len)
 {
 	unsigned rcode = reply[3] & DNS_RCODE;
 
@@ -161,7 +161,7 @@ take(struct upstream_call *c, uint8_t *reply, size_t len)
 	}
 	memcpy(reply, c->original.p, 2);
 	memcpy(reply + DNS_HEADER_BYTES, c->original.p + DNS_HEADER_BYTES, c->question);
-	end(c, span_of(reply, len));
+	end_call(c, span_of(reply, len));
 }
 
 static void
@@ -184,7 +184,7 @@ on_port(struct ev_loop *loop, ev_io *w, int events)
 			continue;
 		struct upstream_call *c = call_of(p, &from, span_of(reply, (size_t)n), false);
 		if (c != NULL) {
-			take(c, reply, (size_t)n);
+			take_reply(c, reply, (size_t)n);
 			continue;
 		}
 		s->stats.forged++;		/* or it is late */
@@ -245,7 +245,7 @@ on_stream(struct stream *b, int events)
 	if (c->in.len >= 2)
 		len = (size_t)c->in.data[0] << 8 | c->in.data[1];
 	if (c->in.len >= 2 && c->in.len - 2 >= len && belongs(c, span_of(c->in.data + 2, len), true))
-		take(c, c->in.data + 2, len);
+		take_reply(c, c->in.data + 2, len);
 	else if (b->state != STREAM_OPEN || c->in.failed || (c->in.len >= 2 && c->in.len - 2 >= len))
 		next_recursor(c);
 	else
@@ -352,7 +352,7 @@ static void
 next_recursor(struct upstream_call *c)
 {
 	if (!start_next(c))
-		end(c, SPAN_NONE);
+		end_call(c, SPAN_NONE);
 }
 
 struct upstream_call *

@@ -33,7 +33,7 @@ struct dns_zone {
 /* What rpcd is asked for; numbers of the channel. */
 enum dns_kind {
 	DNS_KIND_NODE = 1, DNS_KIND_SERVICE, DNS_KIND_CONNECT, DNS_KIND_INGRESS, DNS_KIND_QUERY,
-	DNS_KIND_ADDRESS,	/* who has the address `name`: a node, else a service */
+	DNS_KIND_ADDRESS,	/* what has the address `name`: a node, else a service */
 	DNS_KIND_UPSTREAM,	/* not rpcd: A of a name elsewhere, from a recursor; `name` is the name on the wire */
 	/* Lists, of all names that there are: they show without a question that there is no such name. */
 	DNS_KIND_NODES, DNS_KIND_SERVICES,

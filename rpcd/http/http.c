@@ -51,7 +51,7 @@ plan(struct listener_http *l)
 
 /* A request takes several steps of libmicrohttpd; nothing else can happen between them. */
 static void
-run(struct listener_http *l)
+run_daemon(struct listener_http *l)
 {
 	unsigned n = 0;
 
@@ -67,7 +67,7 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 {
 	(void)loop;
 	(void)events;
-	run(w->data);
+	run_daemon(w->data);
 }
 
 static void
@@ -75,7 +75,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int events)
 {
 	(void)loop;
 	(void)events;
-	run(w->data);
+	run_daemon(w->data);
 }
 
 /* -- waiting --------------------------------------------------------------- */
@@ -187,7 +187,7 @@ keep_alive(struct exchange *x)
 		(void)setsockopt(info->connect_fd, opts[i].level, opts[i].name, &opts[i].value, sizeof(int));
 }
 
-/* Whoever reads a stream may take its time: it misses some, and keeps nobody else waiting. */
+/* A client that reads a stream may take its time: it misses some, and keeps no other waiting. */
 static struct MHD_Response *
 stream_response(struct exchange *x)
 {
@@ -349,7 +349,7 @@ on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *m
 		return on_head(x);
 	case EX_BODY:
 		if (x->gone_away)
-			return MHD_NO;		/* closes, without an answer that nobody would read */
+			return MHD_NO;		/* closes, without an answer that would not be read */
 		if (*upload_len == 0)
 			return on_complete(x);
 		return on_body(x, upload, upload_len);
@@ -375,7 +375,7 @@ conn_of(struct MHD_Connection *mhd)
 	return info == NULL ? NULL : info->socket_context;
 }
 
-/* A request line.  What is returned becomes *con_cls: NULL for a request that nobody has scanned. */
+/* A request line.  What is returned becomes *con_cls: NULL for a request that was not scanned. */
 static void *
 on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
@@ -413,13 +413,13 @@ void
 http_lend(struct http *h, struct conn *c)
 {
 	/* It asks for the address only to count connections per address, which we do. */
-	static const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+	static const struct sockaddr no_address = { .sa_family = AF_UNSPEC };
 	struct listener_http *l = c->listener;
 
 	(void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, c->fd, NULL);	/* it is there */
 	conn_set(c, CONN_LENT);
 	h->lending = c;
-	if (MHD_add_connection(l->daemon, c->fd, &nobody, sizeof(nobody)) == MHD_YES) {
+	if (MHD_add_connection(l->daemon, c->fd, &no_address, sizeof(no_address)) == MHD_YES) {
 		ev_feed_event(h->conf.loop, &l->io, EV_READ);
 		return;
 	}

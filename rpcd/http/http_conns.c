@@ -160,7 +160,7 @@ conns_cut_answers(struct http *h, void (*cut)(struct http *h, struct conn *c))
 	each_conn(h, CROWD_STAYS, cut);
 }
 
-/* -- who may come ------------------------------------------------------------ */
+/* -- which ones may come ------------------------------------------------------------ */
 
 int64_t
 http_peer_uid(int fd)
@@ -220,7 +220,7 @@ set_verdict(struct http *h, struct conn *c, const struct sockaddr *from)
 
 /* -- watching ---------------------------------------------------------------- */
 
-/* Edge-triggered: a head that comes in pieces stays in the socket, and wakes nobody until there is more of it. */
+/* Edge-triggered: a head that comes in pieces stays in the socket, and wakes nothing until there is more of it. */
 bool
 conn_watch(struct http *h, struct conn *c, bool first, uint32_t events)
 {

@@ -9,7 +9,7 @@
  *
  * A connection is ours.  Only for a request whose body or answer is a stream (snapshots, live logs) it is lent to
  * libmicrohttpd, after its head was scanned, and closed after that one answer: what libmicrohttpd may have read beyond
- * nobody has scanned.
+ * was not scanned.
  */
 #ifndef TV_RPCD_HTTP_HTTP_INT_H
 #define TV_RPCD_HTTP_HTTP_INT_H
@@ -93,7 +93,7 @@ struct tide {
 	unsigned now, most;		/* most: since memory was given back last */
 };
 
-/* The newest answer of ours: who waited for the same in the same words gets the same bytes. */
+/* The newest answer of ours: requests that waited for the same in the same words get the same bytes. */
 struct last_answer {
 	uint64_t number;		/* of the router's reply; 0: none is kept */
 	struct buf target;

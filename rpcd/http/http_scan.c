@@ -226,7 +226,7 @@ take_connection(struct http_head *h, const uint8_t *p, size_t n)
 	}
 }
 
-/* One that says where the request ends, or who is meant. */
+/* One that says where the request ends, or which host is meant. */
 static enum http_scanned
 take_meaning(struct http_head *h, const uint8_t *bytes, const struct http_field *f)
 {

@@ -22,7 +22,7 @@
 enum http_scanned {
 	HTTP_MORE,			/* all fine so far; more bytes are needed */
 	HTTP_DONE,
-	HTTP_BAD,			/* refuse it and close: where the request ends nobody can say */
+	HTTP_BAD,			/* refuse it and close: where the request ends is not known */
 };
 
 /* Bytes of the head: it may have been moved since they were found. */

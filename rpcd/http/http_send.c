@@ -1,6 +1,6 @@
 /*
- * Answers.  Those that are there at once leave at once; those that waited leave in turns, and who waited for the same
- * in the same words shares the bytes.
+ * Answers.  Those that are there at once leave at once; those that waited leave in turns, and those that waited for
+ * the same in the same words share the bytes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -185,7 +185,7 @@ http_send_later(struct exchange *x)
 /* -- sending ------------------------------------------------------------------ */
 
 static void
-drop(struct http *h, struct conn *c)
+drop_conn(struct http *h, struct conn *c)
 {
 	block_release(c->answer);
 	c->answer = NULL;
@@ -237,7 +237,7 @@ push(struct http *h, struct conn *c)
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			break;
 		} else if (errno != EINTR) {
-			drop(h, c);
+			drop_conn(h, c);
 			return;
 		}
 	}
@@ -246,7 +246,7 @@ push(struct http *h, struct conn *c)
 	else if ((c->room && c->sent < until) || conn_watch(h, c, false, EPOLLOUT))
 		c->room = true;		/* if there is some left, asking anew tells of it at once */
 	else
-		drop(h, c);
+		drop_conn(h, c);
 }
 
 /* b: the answer of this request, a share; NULL: there is no memory for one. */
@@ -263,7 +263,7 @@ send_block(struct exchange *x, struct block *b)
 	c->sent = 0;
 	c->answer = b;
 	if (b == NULL) {
-		drop(h, c);
+		drop_conn(h, c);
 	} else {
 		conn_await(h, c, b->body.len);
 		push(h, c);
@@ -318,7 +318,7 @@ static void
 drop_answer(struct http *h, struct conn *c)
 {
 	if (c->answer != NULL)
-		drop(h, c);
+		drop_conn(h, c);
 }
 
 void

@@ -1,6 +1,6 @@
 /*
  * Requests that we read ourselves.  Each head is scanned while it is still in the socket (MSG_PEEK), or most of it, see
- * take_pieces(): what the scanner refuses nobody else ever reads, and what streams can still be lent to libmicrohttpd.
+ * take_pieces(): what the scanner refuses is read nowhere else, and what streams can still be lent to libmicrohttpd.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -103,7 +103,7 @@ http_forget(struct http *h, size_t n)
 
 /* -- bodies ----------------------------------------------------------------- */
 
-/* Who holds most gives first, and of that client's bodies the oldest: others are served while somebody floods. */
+/* The client that holds most gives first, and of its bodies the oldest: others are served while one floods. */
 static struct exchange *
 most_greedy(struct http *h)
 {
@@ -311,7 +311,7 @@ await_answer(struct http *h, struct exchange *x)
 	if (!exchange_waits_long(x))
 		return;
 	if (c->ended) {
-		conn_end(h, c);		/* nobody waits */
+		conn_end(h, c);		/* no client waits */
 		return;
 	}
 	x->waiting = true;
@@ -323,7 +323,7 @@ await_answer(struct http *h, struct exchange *x)
 
 /* The request is complete, or needs no more. */
 static void
-run(struct http *h, struct exchange *x)
+run_request(struct http *h, struct exchange *x)
 {
 	conn_await_us(x->conn);
 	if (x->req.answered)
@@ -337,7 +337,7 @@ complete(struct http *h, struct exchange *x)
 {
 	if (!x->req.answered)
 		api_run(&x->req);
-	run(h, x);
+	run_request(h, x);
 }
 
 /* An answer that needs no API; the connection ends with it. */
@@ -455,7 +455,7 @@ take_part(struct http *h, struct conn *c, size_t n)
 
 /* More of the body has come, or the client has gone. */
 static void
-receive(struct http *h, struct conn *c)
+receive_body(struct http *h, struct conn *c)
 {
 	for (unsigned i = 0; i < BODY_READS_MAX; i++) {
 		size_t want = body_want(h, c->x);
@@ -490,13 +490,13 @@ say_continue(const struct conn *c)
 
 /* The head is read; n bytes of the body are at `body`. */
 static void
-begin(struct http *h, struct exchange *x, const struct http_head *head, const uint8_t *body, size_t n)
+begin_request(struct http *h, struct exchange *x, const struct http_head *head, const uint8_t *body, size_t n)
 {
 	struct conn *c = x->conn;
 
 	c->x = x;
 	if (!exchange_begin(x)) {
-		run(h, x);
+		run_request(h, x);
 		return;
 	}
 	if (!x->chunked && x->req.head.body_announced == 0) {
@@ -511,12 +511,12 @@ begin(struct http *h, struct exchange *x, const struct http_head *head, const ui
 	else if (n > 0 && !x->chunked && !take_body(h, c, body, n))
 		return;
 	else if (c->more)
-		receive(h, c);
+		receive_body(h, c);
 }
 
 /* A whole head; of the n bytes in h->peek all but the first `taken` are still in the socket. */
 static void
-serve(struct http *h, struct conn *c, const struct http_head *head, size_t n, size_t taken)
+serve_head(struct http *h, struct conn *c, const struct http_head *head, size_t n, size_t taken)
 {
 	struct exchange *x = exchange_new(h);
 	const char *why;
@@ -551,7 +551,7 @@ serve(struct http *h, struct conn *c, const struct http_head *head, size_t n, si
 		conn_end(h, c);
 		return;
 	}
-	begin(h, x, head, h->peek + head->len, body);
+	begin_request(h, x, head, h->peek + head->len, body);
 }
 
 void
@@ -636,14 +636,14 @@ look_at(struct http *h, struct conn *c, size_t n, size_t taken)
 		return;
 	case HTTP_DONE:
 		c->partial = NULL;
-		serve(h, c, head, n, taken);
+		serve_head(h, c, head, n, taken);
 		partial_free(own);
 		return;
 	}
 }
 
 static void
-look(struct http *h, struct conn *c)
+look_at_socket(struct http *h, struct conn *c)
 {
 	size_t taken = c->partial != NULL ? c->partial->taken.len : 0, n;
 
@@ -659,15 +659,15 @@ http_serve_event(struct http *h, struct conn *c, uint32_t events)
 	c->ended = c->ended || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
 	switch (c->state) {
 	case CONN_REST:
-		look(h, c);
+		look_at_socket(h, c);
 		return;
 	case CONN_BODY:
-		receive(h, c);
+		receive_body(h, c);
 		return;
 	case CONN_WAIT:
 		c->more = true;		/* the next request; it has to wait */
 		if (c->x->waiting && c->ended)
-			conn_end(h, c);	/* the client left: nobody waits */
+			conn_end(h, c);	/* the client left */
 		return;
 	default:
 		return;
