@@ -99,6 +99,8 @@ enum tv_err schema_json(const struct schema *s, struct rd *in, struct buf *out);
 bool schema_names_fit(const struct schema *s, const void *rec, char *why, size_t cap);
 /* C0, DEL or C1 (in UTF-8). */
 bool text_has_controls(struct span text);
+/* The same of one value, as this field shows it, without its name. */
+enum tv_err schema_json_value(const struct schema_field *f, struct rd *in, struct buf *out);
 /* Compact JSON of a C struct. */
 void schema_json_rec(const struct schema *s, const void *rec, struct buf *out);
 

@@ -288,11 +288,19 @@ schema_json(const struct schema *s, struct rd *in, struct buf *out)
 	return in->err;
 }
 
+enum tv_err
+schema_json_value(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	(void)writers[f->type](f, in, out);
+	return in->err;
+}
+
 void
 schema_json_rec(const struct schema *s, const void *rec, struct buf *out)
 {
 	struct buf packed = BUF_INIT(SCHEMA_TEXT_BYTES_MAX);
 
+	packed.secret = out->secret;
 	schema_pack(s, rec, &packed);
 	struct rd in = rd_span_over(buf_span(&packed));
 	if (packed.failed)

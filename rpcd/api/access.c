@@ -41,7 +41,7 @@ api_token(const struct request *r)
 	return shown.len > 0 ? shown : agent_token_default(r->api->tokens);
 }
 
-/* URLs are written to logs and histories; and what comes as plaintext from afar was read by whoever is between. */
+/* URLs are written to logs and histories; and what comes as plaintext from afar can be read on the way. */
 void
 api_warn_of_token(struct request *r)
 {

@@ -15,6 +15,7 @@
 #include "rpcd/acl/resolver.h"
 #include "rpcd/api/api_request.h"
 #include "rpcd/api/endpoint.h"
+#include "rpcd/event/waits.h"
 #include "rpcd/gossip/members.h"
 #include "rpcd/node/admin.h"
 #include "rpcd/opts.h"
@@ -52,8 +53,8 @@ struct api {
 	struct dns_explainer *dns_explainer;
 	struct trail *trail;			/* the audit trail; NULL: none */
 	/*
-	 * For the trail, finds the AccessorID of this token, borrowed for the call; "": of whoever shows none.  Calls
-	 * audit_know() with it, now or later but before api_done(), once.  NULL: there is nobody to ask.
+	 * For the trail, finds the AccessorID of this token, borrowed for the call; "": of requests without one.  Calls
+	 * audit_know() with it, now or later but before api_done(), once.  NULL: it cannot be found.
 	 */
 	void (*accessor)(void *ctx, struct span token, struct audit_wait *wait);
 	void *accessor_ctx;
@@ -201,10 +202,12 @@ bool api_is_passing(struct span packed);
  */
 void api_start(struct request *r, enum op_code op, const void *args,
     void (*finish)(struct request *r, const struct op_reply *reply));
-/* Only makes r->op of them, which whoever starts it hands on.  False: answered. */
+/* Only makes r->op of them, for the caller to start it.  False: answered. */
 bool api_pack(struct request *r, enum op_code op, const void *args);
 /* It could not be started: too much is under way. */
 void api_busy(struct request *r);
+#define API_BUSY "rpc error making call: too many requests under way (see limits.calls_pending_max and " \
+	"limits.calls_bytes_max)"
 /* From a finish function: the same write in another datacenter, since nothing was done here. */
 void api_start_again(struct request *r, struct span dc);
 /* Are datacenter and token of r->op as short as an operation can carry them?  Else answers, and returns false. */
@@ -215,21 +218,29 @@ unsigned api_error_status(enum tv_err err);
 bool api_failed(struct request *r, const struct op_reply *reply);
 /* Query headers of a read; consistency: also X-Consul-Effective-Consistency. */
 void api_headers(struct request *r, const struct op_reply *reply, bool consistency);
+/* "leader", "consistent" or "stale": how r->op reads. */
+const char *api_consistency(const struct request *r);
 /* Those of them alone that tell of the leader. */
 void api_contact_headers(struct request *r, const struct op_reply *reply);
 /* 200 with the reply's value as JSON: a record or a list, by the operation; of a list what passes the filter. */
 void api_json(struct request *r, const struct op_reply *reply);
+/* Answers 500: a reply is not what its operation promises. */
+void api_malformed(struct request *r);
+/* Answers 200 with the JSON in answer.body, or, after an error of what wrote it from a reply, api_malformed(). */
+void api_rendered(struct request *r, enum tv_err err);
+/* A comma, and the fields that say how something was read, Index to NotModified; level: ConsistencyLevel. */
+void api_put_query_meta(const struct request *r, const struct op_reply *reply, const char *level, struct buf *out);
 /*
  * Answers 200 with a list of such records, a reply's value, as JSON: those that pass the filter.  A large one is
  * rendered in slices, and the answer comes later (rpcd/api/render.c).
  */
 void api_render_list(struct request *r, const struct schema *s, struct span list);
 /*
- * The same behind what is in the answer already; this text comes after it, and lives as long as the request.  dc: the
- * datacenter that the records are of; empty: our own.
+ * The same behind what is in the answer already; this text comes after it, and is copied.  dc: the datacenter that the
+ * records are of; empty: our own.
  */
 void api_render_list_before(struct request *r, const struct schema *s, struct span list, struct span dc,
-    const char *after);
+    const struct buf *after);
 /* Are addresses in such records of this datacenter translated?  dc may be empty: our own (rpcd/api/translate.c). */
 bool api_translates(const struct request *r, const struct schema *s, struct span dc);
 /* As schema_json(); translate: with translated addresses. */
@@ -238,6 +249,24 @@ enum tv_err api_record_json(const struct schema *s, bool translate, struct rd *i
 void api_render_names(struct request *r, struct span record, bool not_found);
 /* Unpacks the reply's record (OP_ONE); false: answered 500. */
 bool api_record(struct request *r, const struct op_reply *reply, const struct schema *s, void *rec);
+/*
+ * A read of what this node has in memory, which may wait for news: calls `show` now, and again when there are news or
+ * the time of ?wait is over, each time with the rights that the token has then.  From an endpoint's run; it takes
+ * r->state.
+ */
+struct local_read {
+	struct wait wait;
+	struct mono deadline, left;
+	bool is_over;
+	void (*show)(struct request *r);
+};
+void api_read_local(struct request *r, void (*show)(struct request *r));
+/*
+ * From `show`, which has no news: what it waits by, `left` at most, to be given to events_wait() or its like with
+ * api_news() and the request.  NULL: the time is over, and it has to answer.
+ */
+struct local_read *api_may_wait(struct request *r);
+void api_news(void *ctx, bool timed_out);
 /* Of a question to gossipd or raftd: ?wan, ?wan=1; not ?wan=0. */
 enum gossip_pool api_pool(const struct request *r);
 /* Such a question could not even be asked: frees the note (or NULL) and answers. */

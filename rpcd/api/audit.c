@@ -55,7 +55,7 @@ note_of(struct request *r)
 /* -- names -- */
 
 static struct span
-keep(struct request *r, struct span text)
+copy_text(struct request *r, struct span text)
 {
 	size_t n = text.len > AUDIT_LINE_MAX ? AUDIT_LINE_MAX : text.len;
 	uint8_t *copy = n == 0 ? NULL : arena_alloc(&r->arena, n);
@@ -121,7 +121,7 @@ audit_asked(struct request *r, enum op_code code, const void *args)
 	if (!is_told(r) || (a = note_of(r)) == NULL)
 		return;
 	if (op->access.scope == OP_OBJECT)
-		a->name = keep(r, *(const struct span *)(const void *)((const uint8_t *)args + op->access.field));
+		a->name = copy_text(r, *(const struct span *)(const void *)((const uint8_t *)args + op->access.field));
 	a->name_count = 0;
 	if (code == OP_TXN_APPLY || code == OP_TXN_READ) {
 		note_txn(r, a, args);
@@ -141,7 +141,7 @@ audit_about(struct request *r, struct span name)
 	struct audit_note *a;
 
 	if (is_told(r) && (a = note_of(r)) != NULL)
-		a->name = keep(r, name);
+		a->name = copy_text(r, name);
 }
 
 /* What was made has a name only now. */
@@ -169,15 +169,15 @@ note_made(struct request *r, struct audit_note *a, const struct op *op, struct s
 	if (op->answer == &acl_token_schema)
 		a->name = u.token.AccessorID;
 	else if (op->answer == &acl_policy_schema)
-		a->name = keep(r, u.policy.Name);
+		a->name = copy_text(r, u.policy.Name);
 	else if (op->answer == &acl_role_schema)
-		a->name = keep(r, u.role.Name);
+		a->name = copy_text(r, u.role.Name);
 	else if (op->answer == &bool_reply_schema)
 		a->refused = !u.done.Value;
 	else if (op->traits & OP_MAKES_ID)
 		add_name(r, a, "id", u.text.Value);
 	if (a->proven)
-		a->name = keep(r, a->name);
+		a->name = copy_text(r, a->name);
 }
 
 void

@@ -183,7 +183,7 @@ variant_of(struct request *r)
 }
 
 static enum cache_got
-ask(struct request *r, enum op_code op, const void *args, struct cache_answer *a)
+ask_cache(struct request *r, enum op_code op, const void *args, struct cache_answer *a)
 {
 	struct cache_options o = options_of(r);
 	struct cache_question q = {
@@ -214,7 +214,7 @@ api_start_cached(struct request *r, enum op_code op, const void *args)
 	r->op.token = api_token(r);
 	if (!api_names_fit(r))
 		return true;
-	switch (ask(r, op, args, &a)) {
+	switch (ask_cache(r, op, args, &a)) {
 	case CACHE_HIT:
 		take_passing(r, op, args);
 		show(r, &a);

@@ -285,7 +285,7 @@ take_options(struct request *r)
 }
 
 static void
-serve(struct request *r)
+serve_operation(struct request *r)
 {
 	const struct endpoint *e = r->endpoint;
 	const struct op *op = op_find((uint16_t)e->op);
@@ -301,20 +301,20 @@ serve(struct request *r)
 }
 
 static void
-run(struct request *r)
+run_endpoint(struct request *r)
 {
 	if (!take_options(r))
 		return;
 	if (r->endpoint->run != NULL)
 		r->endpoint->run(r);
 	else
-		serve(r);
+		serve_operation(r);
 }
 
 void
 endpoint_run(struct request *r)
 {
-	api_judge(r, run);
+	api_judge(r, run_endpoint);
 }
 
 void

@@ -41,7 +41,7 @@ enum endpoint_access {
 	ACCESS_OPERATOR_READ, ACCESS_OPERATOR_WRITE,
 	ACCESS_KEYRING_READ, ACCESS_KEYRING_WRITE,	/* here, and again where it is carried out */
 	ACCESS_NODE_WRITE,	/* node:write on this node */
-	ACCESS_SHOWN,		/* anybody whose token is known: `run` leaves out what he may not read, by api_may() */
+	ACCESS_SHOWN,		/* anybody whose token is known: `run` leaves out what it may not read, by api_may() */
 	ACCESS_NAMED,		/* `run` asks api_must() about what the request names */
 	/*
 	 * With one of the above: administers the cluster or a node, or shows its secrets.  While access control does

@@ -166,8 +166,7 @@ api_pack(struct request *r, enum op_code code, const void *args)
 void
 api_busy(struct request *r)
 {
-	answer_text(r, 503, "rpc error making call: too many requests under way (see limits.calls_pending_max "
-	    "and limits.calls_bytes_max)");
+	answer_text(r, 503, API_BUSY);
 }
 
 void
@@ -214,18 +213,24 @@ put_headers(struct request *r, uint64_t index, bool known_leader, uint64_t last_
 	put_contact(r, known_leader, last_contact_ms);
 }
 
-void
-api_headers(struct request *r, const struct op_reply *reply, bool consistency)
+const char *
+api_consistency(const struct request *r)
 {
 	static const char *const modes[] = {
 		[OP_DEFAULT] = "leader", [OP_CONSISTENT] = "consistent", [OP_STALE] = "stale",
 	};
 
+	return modes[r->op.mode];
+}
+
+void
+api_headers(struct request *r, const struct op_reply *reply, bool consistency)
+{
 	put_headers(r, reply->index, reply->known_leader, reply->last_contact_ms);
 	r->hidden = r->hidden || (reply->err == TV_OK && span_eqs(reply->text, OP_NOTE_FILTERED));
 	api_filtered_header(r);
 	if (consistency)
-		answer_header(r, "X-Consul-Effective-Consistency", modes[r->op.mode]);
+		answer_header(r, "X-Consul-Effective-Consistency", api_consistency(r));
 }
 
 /* Sentences for errors that come without one. */
@@ -281,10 +286,32 @@ api_json(struct request *r, const struct op_reply *reply)
 		api_render_list(r, op->answer, reply->value);
 		return;
 	}
-	if (schema_json(op->answer, &in, &r->answer.body) != TV_OK)
-		answer_text(r, 500, "rpc error making call: malformed answer");
+	api_rendered(r, schema_json(op->answer, &in, &r->answer.body));
+}
+
+void
+api_malformed(struct request *r)
+{
+	answer_text(r, 500, "rpc error making call: malformed answer");
+}
+
+void
+api_rendered(struct request *r, enum tv_err err)
+{
+	if (err != TV_OK)
+		api_malformed(r);
 	else
 		answer_json(r);
+}
+
+void
+api_put_query_meta(const struct request *r, const struct op_reply *reply, const char *level, struct buf *out)
+{
+	/* What was read by agreement is as new as the question: no contact with the leader behind it was long ago. */
+	uint64_t contact_ms = r->op.mode == OP_STALE ? reply->last_contact_ms : 0;
+
+	buf_printf(out, ",\"Index\":0,\"LastContact\":%" PRIu64 ",\"KnownLeader\":%s,\"ConsistencyLevel\":\"%s\","
+	    "\"NotModified\":false", contact_ms * 1000000, reply->known_leader ? "true" : "false", level);
 }
 
 bool
@@ -294,7 +321,7 @@ api_record(struct request *r, const struct op_reply *reply, const struct schema 
 
 	if (schema_unpack(s, &in, &r->arena, rec) == TV_OK && rd_end(&in) == TV_OK)
 		return true;
-	answer_text(r, 500, "rpc error making call: malformed answer");
+	api_malformed(r);
 	return false;
 }
 

@@ -1,6 +1,6 @@
 /*
  * Paths that Consul serves and this version does not: their 404 says so.  The body of a 404 is empty for a path that
- * nobody serves.  Who makes one of them an endpoint takes its line away (check_api).
+ * neither serves.  The commit that makes one of them an endpoint takes its line away (check_api).
  */
 #include "rpcd/api/api.h"
 

@@ -2,7 +2,7 @@
  * Lists as JSON, large ones a slice at a time, so that others are served in between.
  *
  * The reply's bytes are taken over from the channel that they came in by.  All answers that are being rendered take
- * turns: the loop has one slice between two looks at its sockets, whoever it is for.
+ * turns: the loop has one slice between two looks at its sockets, whichever answer it is for.
  */
 #include <stdlib.h>
 
@@ -59,7 +59,7 @@ element(struct render *v)
 
 /* True: all are there, or no more can be. */
 static bool
-slice(struct render *v, struct mono until)
+render_slice(struct render *v, struct mono until)
 {
 	const uint8_t *look = v->in.p;
 
@@ -81,7 +81,7 @@ is_whole(struct render *v)
 }
 
 static void
-finish(struct render *v)
+finish_list(struct render *v)
 {
 	struct request *r = v->r;
 
@@ -92,7 +92,7 @@ finish(struct render *v)
 	if (r->answer.body.failed || is_whole(v))
 		answer_json(r);
 	else
-		answer_text(r, 500, "rpc error making call: malformed answer");
+		api_malformed(r);
 }
 
 /* -- in turns -- */
@@ -158,9 +158,9 @@ on_turn(struct ev_loop *loop, ev_timer *w, int events)
 	if (v->paused.ns > 0 && v->r->filter_end.ns > 0)	/* the time of others does not count */
 		v->r->filter_end = mono_add(v->r->filter_end, mono_sub(now, v->paused));
 	api->renders = v->next;
-	if (slice(v, mono_add(now, RENDER_SLICE))) {
+	if (render_slice(v, mono_add(now, RENDER_SLICE))) {
 		detach(api, v);
-		finish(v);
+		finish_list(v);
 		render_free(v);
 	} else {
 		v->paused = clock_mono();
@@ -219,8 +219,8 @@ render(struct render *v, struct span list)
 	struct render *later = goes_in_slices(v, list) ? malloc(sizeof(*later)) : NULL;
 
 	if (later == NULL) {
-		(void)slice(v, MONO_NEVER);
-		finish(v);
+		(void)render_slice(v, MONO_NEVER);
+		finish_list(v);
 		return;
 	}
 	*later = *v;
@@ -237,15 +237,21 @@ render(struct render *v, struct span list)
 void
 api_render_list(struct request *r, const struct schema *s, struct span list)
 {
-	api_render_list_before(r, s, list, r->op.dc, "");
+	api_render_list_before(r, s, list, r->op.dc, NULL);
 }
 
 void
-api_render_list_before(struct request *r, const struct schema *s, struct span list, struct span dc, const char *after)
+api_render_list_before(struct request *r, const struct schema *s, struct span list, struct span dc,
+    const struct buf *after)
 {
+	const char *behind = after == NULL ? "" : after->failed ? NULL : arena_cstr(&r->arena, buf_span(after));
 	struct render v = { .r = r, .schema = s, .bytes = BUF_INIT(list.len), .in = rd_span_over(list),
-	    .translate = api_translates(r, s, dc), .before = '[', .after = after };
+	    .translate = api_translates(r, s, dc), .before = '[', .after = behind };
 
+	if (behind == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return;
+	}
 	if (list.len > 0 && !mpr_nil(&v.in))
 		v.left = mpr_array(&v.in);
 	render(&v, list);

@@ -445,6 +445,14 @@ registry_each(struct registry *r, enum entry_kind kind, void (*fn)(void *ctx, co
 	fn(ctx, &(struct local_record){ .check = { .CheckID = span_str("c2"), .Status = span_str("warning") } });
 }
 
+void
+registry_checks_of(struct registry *r, struct span service, void (*fn)(void *ctx, const struct local_record *rec),
+    void *ctx)
+{
+	(void)service;
+	registry_each(r, ENTRY_CHECK, fn, ctx);
+}
+
 static struct rpcd_conf fake_conf;
 static struct cluster_conf fake_cluster;
 static struct api fake_api;

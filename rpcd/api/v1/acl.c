@@ -35,6 +35,15 @@ acl_decode(struct request *r, const struct schema *s, const char *what, bool opt
 }
 
 bool
+acl_take_id(struct request *r, const char *what, struct span *id)
+{
+	if (id->len > 0 && !span_eq(*id, r->rest))
+		answer_text(r, 400, "Bad request: %s in URL and payload do not match", what);
+	*id = r->rest;
+	return !r->answered;
+}
+
+bool
 acl_failed(struct request *r, const struct op_reply *reply)
 {
 	const char *primary = cluster_acl_primary(r->api->cluster);
@@ -73,10 +82,8 @@ finish_first(struct request *r, const struct op_reply *reply, unsigned status)
 		answer_empty(r, 404);
 	else if (in.err == TV_OK && n == 0)
 		answer_text(r, status, "ACL not found");
-	else if (n != 1 || schema_json(op_find(r->op.op)->answer, &in, &r->answer.body) != TV_OK)
-		answer_text(r, 500, "rpc error making call: malformed answer");
 	else
-		answer_json(r);
+		api_rendered(r, n != 1 ? TV_EFORMAT : schema_json(op_find(r->op.op)->answer, &in, &r->answer.body));
 }
 
 void

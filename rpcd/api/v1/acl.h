@@ -9,6 +9,8 @@
  * optional: it may be missing.  False: answered.
  */
 bool acl_decode(struct request *r, const struct schema *s, const char *what, bool optional, void *rec);
+/* The id of a record is that of the path, and the body may repeat it.  False: answered, it has another one. */
+bool acl_take_id(struct request *r, const char *what, struct span *id);
 /* An error of the servers: answers it and returns true. */
 bool acl_failed(struct request *r, const struct op_reply *reply);
 /* finish: the record, the list, or true. */

@@ -17,13 +17,8 @@ run_set_method(struct request *r)
 
 	if (!acl_decode(r, &acl_method_schema, "AuthMethod", false, &q.Method))
 		return;
-	if (r->rest.len > 0 && q.Method.Name.len > 0 && !span_eq(q.Method.Name, r->rest)) {
-		answer_text(r, 400, "Bad request: AuthMethod Name in URL and payload do not match");
-		return;
-	}
-	if (r->rest.len > 0)
-		q.Method.Name = r->rest;
-	api_ask(r, &q);
+	if (r->rest.len == 0 || acl_take_id(r, "AuthMethod Name", &q.Method.Name))
+		api_ask(r, &q);
 }
 
 static void
@@ -31,14 +26,9 @@ run_set_binding(struct request *r)
 {
 	struct acl_binding_set q = { .Create = false };
 
-	if (!acl_decode(r, &acl_binding_schema, "BindingRule", false, &q.Binding))
-		return;
-	if (q.Binding.ID.len > 0 && !span_eq(q.Binding.ID, r->rest)) {
-		answer_text(r, 400, "Bad request: BindingRule ID in URL and payload do not match");
-		return;
-	}
-	q.Binding.ID = r->rest;
-	api_ask(r, &q);
+	if (acl_decode(r, &acl_binding_schema, "BindingRule", false, &q.Binding) &&
+	    acl_take_id(r, "BindingRule ID", &q.Binding.ID))
+		api_ask(r, &q);
 }
 
 /* Nothing is said with the 404 of what there is not. */

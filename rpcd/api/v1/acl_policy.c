@@ -9,14 +9,10 @@ run_set_policy(struct request *r)
 
 	if (!acl_decode(r, &acl_policy_schema, "Policy", false, &q.Policy))
 		return;
-	if (r->rest.len == 0 && q.Policy.ID.len > 0) {
+	if (r->rest.len == 0 && q.Policy.ID.len > 0)
 		answer_text(r, 400, "Bad request: Cannot specify the ID when creating a new policy");
-	} else if (q.Policy.ID.len > 0 && !span_eq(q.Policy.ID, r->rest)) {
-		answer_text(r, 400, "Bad request: Policy ID in URL and payload do not match");
-	} else {
-		q.Policy.ID = r->rest;
+	else if (acl_take_id(r, "Policy ID", &q.Policy.ID))
 		api_ask(r, &q);
-	}
 }
 
 static void
@@ -24,14 +20,8 @@ run_set_role(struct request *r)
 {
 	struct acl_role_set q = { .Create = false };
 
-	if (!acl_decode(r, &acl_role_schema, "Role", false, &q.Role))
-		return;
-	if (q.Role.ID.len > 0 && !span_eq(q.Role.ID, r->rest)) {
-		answer_text(r, 400, "Bad request: Role ID in URL and payload do not match");
-		return;
-	}
-	q.Role.ID = r->rest;
-	api_ask(r, &q);
+	if (acl_decode(r, &acl_role_schema, "Role", false, &q.Role) && acl_take_id(r, "Role ID", &q.Role.ID))
+		api_ask(r, &q);
 }
 
 #define MISSING(what_) .missing = "Bad request: Missing " what_

@@ -33,14 +33,8 @@ run_update(struct request *r)
 {
 	struct acl_token_set q = { .Create = false };
 
-	if (!decode_token(r, false, &q.Token))
-		return;
-	if (q.Token.AccessorID.len > 0 && !span_eq(q.Token.AccessorID, r->rest)) {
-		answer_text(r, 400, "Bad request: Token Accessor ID in URL and payload do not match");
-		return;
-	}
-	q.Token.AccessorID = r->rest;
-	api_ask(r, &q);
+	if (decode_token(r, false, &q.Token) && acl_take_id(r, "Token Accessor ID", &q.Token.AccessorID))
+		api_ask(r, &q);
 }
 
 static void

@@ -26,6 +26,12 @@ bool api_agent_shows_check(const struct request *r, const struct check *c);
 /* The token of what is registered: the one that was given with it, else that of the request. */
 struct span api_agent_token(const struct request *r, struct span given);
 
+/*
+ * Answers with the object of all entries of a kind that `put` shows by api_agent_put(): by their ids, as far as they
+ * pass ?filter, which was compiled for their schema.
+ */
+void api_agent_list(struct request *r, enum entry_kind kind, void (*put)(void *ctx, const struct local_record *rec));
+void api_agent_put(struct request *r, struct span id, const struct schema *s, const void *rec);
 /* A service as endpoints of the agent show it. */
 void api_agent_service_json(const struct request *r, const struct service *s, struct buf *out);
 

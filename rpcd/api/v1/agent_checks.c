@@ -173,21 +173,14 @@ is_status(struct span s)
 	return span_eqs(s, "passing") || span_eqs(s, "warning") || span_eqs(s, "critical");
 }
 
-struct update_body {
-	struct span Status, Output;
-};
-static const struct schema_field update_fields[] = {
-	{ .name = "Status", .type = ST_STR, .offset = offsetof(struct update_body, Status) },
-	{ .name = "Output", .type = ST_STR, .offset = offsetof(struct update_body, Output) },
-};
-static const struct schema update_schema = { "checkUpdate", update_fields, 2, sizeof(struct update_body) };
+RECORD_LOCAL(check_update, (STR, Status), (STR, Output))
 
 static void
 run_update(struct request *r)
 {
-	struct update_body b = { 0 };
+	struct check_update b = { 0 };
 
-	if (!api_decode(r, &update_schema, SJ_SNAKE, false, &b))
+	if (!api_decode(r, &check_update_schema, SJ_SNAKE, false, &b))
 		return;
 	if (!is_status(b.Status))
 		answer_text(r, 400, "Invalid check status: '%.*s'", (int)b.Status.len, (const char *)b.Status.p);
@@ -203,42 +196,52 @@ api_agent_shows_check(const struct request *r, const struct check *c)
 	return api_may(r, ACL_NODE, span_str(r->api->cluster->node_name), ACL_READ);
 }
 
-static void
-put_check(void *ctx, const struct local_record *rec)
+void
+api_agent_put(struct request *r, struct span id, const struct schema *s, const void *rec)
 {
-	struct request *r = ctx;
 	struct buf *out = &r->answer.body;
 
-	if (!api_agent_shows_check(r, &rec->check)) {
-		r->hidden = true;
-		return;
-	}
 	buf_reset(&r->scratch);
-	schema_pack(&check_schema, &rec->check, &r->scratch);
+	schema_pack(s, rec, &r->scratch);
 	if (r->scratch.failed || !api_passes(r, buf_span(&r->scratch))) {
 		out->failed |= r->scratch.failed;
 		return;
 	}
-	if (out->len > 1)
-		buf_u8(out, ',');
-	json_quote(rec->check.CheckID, out);
+	buf_puts(out, out->len > 1 ? "," : "");
+	json_quote(id, out);
 	buf_u8(out, ':');
 	struct rd in = rd_span_over(buf_span(&r->scratch));
-	(void)schema_json(&check_schema, &in, out);	/* well-formed: we packed it */
+	(void)schema_json(s, &in, out);		/* well-formed: we packed it */
 }
 
-static void
-run_checks(struct request *r)
+void
+api_agent_list(struct request *r, enum entry_kind kind, void (*put)(void *ctx, const struct local_record *rec))
 {
-	if (!api_filter_plain(r, &check_schema, ""))
-		return;
 	buf_u8(&r->answer.body, '{');
-	registry_each(r->api->registry, ENTRY_CHECK, put_check, r);
+	registry_each(r->api->registry, kind, put, r);
 	if (api_filter_failed(r))
 		return;
 	buf_u8(&r->answer.body, '}');
 	api_filtered_header(r);
 	answer_json(r);
+}
+
+static void
+put_check(void *ctx, const struct local_record *rec)
+{
+	struct request *r = ctx;
+
+	if (api_agent_shows_check(r, &rec->check))
+		api_agent_put(r, rec->check.CheckID, &check_schema, &rec->check);
+	else
+		r->hidden = true;
+}
+
+static void
+run_checks(struct request *r)
+{
+	if (api_filter_plain(r, &check_schema, ""))
+		api_agent_list(r, ENTRY_CHECK, put_check);
 }
 
 const struct endpoint api_agent_checks[] = {

@@ -95,7 +95,7 @@ run_coord(struct request *r)
 	if (r->rest.len > 0 && !api_must(r, ACL_NODE, r->rest, ACL_READ))
 		return;
 	if (r->rest.len > MEMBER_NAME_BYTES_MAX) {
-		answer_one(r, SPAN_NONE);	/* nobody has such a name */
+		answer_one(r, SPAN_NONE);	/* no node has such a name */
 		return;
 	}
 	a = note_new(r);

@@ -66,10 +66,8 @@ keep_instance(void *ctx, const struct local_record *rec)
 
 /* The checks of one instance: its own, and those of the node. */
 struct checks {
-	struct span service;
-	struct buf *out;		/* a JSON list that has been begun */
+	struct buf *out;		/* of a JSON list */
 	enum state worst;
-	bool any;
 };
 
 static enum state
@@ -91,11 +89,7 @@ put_check(void *ctx, const struct local_record *rec)
 		.ServiceTags = { c->ServiceTags.v, c->ServiceTags.n, c->ServiceTags.n > 0 },
 	};
 
-	if (c->ServiceID.len > 0 && !span_eq(c->ServiceID, k->service))
-		return;
-	if (k->any)
-		buf_u8(k->out, ',');
-	k->any = true;
+	buf_puts(k->out, k->out->len > 0 ? "," : "");
 	schema_json_rec(&agent_health_check_schema, &shown, k->out);
 	if (state_of(c) > k->worst)
 		k->worst = state_of(c);
@@ -105,10 +99,10 @@ static enum state
 put_instance(struct request *r, const struct instance *i)
 {
 	struct buf list = BUF_INIT(r->answer.body.max);
-	struct checks k = { .service = i->id, .out = &list };
+	struct checks k = { .out = &list };
 	struct buf *out = &r->answer.body;
 
-	registry_each(r->api->registry, ENTRY_CHECK, put_check, &k);
+	registry_checks_of(r->api->registry, i->id, put_check, &k);
 	buf_printf(out, "{\"AggregatedStatus\":\"%s\",\"Service\":", states[k.worst].name);
 	buf_putspan(out, i->json);
 	buf_puts(out, ",\"Checks\":[");

@@ -1,12 +1,9 @@
 /* /v1/agent/service/ and /v1/agent/services: the services of this node, and its maintenance. */
-#include <inttypes.h>
 #include <sodium.h>
 
-#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/record/proxy_rules.h"
 #include "common/record/schema_json.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/audit.h"
 #include "rpcd/api/v1/agent.h"
 #include "rpcd/registry/definition.h"
@@ -154,145 +151,61 @@ static void
 put_service(void *ctx, const struct local_record *rec)
 {
 	struct request *r = ctx;
-	struct buf *out = &r->answer.body;
 	struct agent_service a = shown(r, &rec->service);
 
-	if (!api_shows(r, ACL_SERVICE, a.Service))
-		return;
-	buf_reset(&r->scratch);
-	schema_pack(&agent_service_schema, &a, &r->scratch);
-	if (r->scratch.failed || !api_passes(r, buf_span(&r->scratch))) {
-		out->failed |= r->scratch.failed;
-		return;
-	}
-	if (out->len > 1)
-		buf_u8(out, ',');
-	json_quote(a.ID, out);
-	buf_u8(out, ':');
-	struct rd in = rd_span_over(buf_span(&r->scratch));
-	(void)schema_json(&agent_service_schema, &in, out);	/* well-formed: we packed it */
+	if (api_shows(r, ACL_SERVICE, a.Service))
+		api_agent_put(r, a.ID, &agent_service_schema, &a);
 }
 
 static void
 run_services(struct request *r)
 {
-	if (!api_filter_plain(r, &agent_service_schema, "Failed to create boolean expression evaluator: "))
-		return;
-	buf_u8(&r->answer.body, '{');
-	registry_each(r->api->registry, ENTRY_SERVICE, put_service, r);
-	if (api_filter_failed(r))
-		return;
-	buf_u8(&r->answer.body, '}');
-	api_filtered_header(r);
-	answer_json(r);
+	if (api_filter_plain(r, &agent_service_schema, "Failed to create boolean expression evaluator: "))
+		api_agent_list(r, ENTRY_SERVICE, put_service);
 }
 
-/* -- one of them, and waiting until it changes -- */
-
-struct one {
-	struct wait wait;
-	struct mono deadline;
-	struct span asked;		/* ?hash */
-	bool timed_out;
-};
+/* -- one of them, or its next state -- */
 
 #define HASH_CHARS 16
 
-/* Writes the service into the answer, if it is there: put_one() is given each.  Its hash is of all that is shown. */
-struct looked {
-	struct request *r;
-	bool found, denied;
-	char hash[HASH_CHARS + 1];
-};
-
+/* ?hash: what the client has seen, of all that is shown. */
 static void
-put_one(void *ctx, const struct local_record *rec)
+show_service(struct request *r)
 {
-	struct looked *l = ctx;
-	struct buf *out = &l->r->answer.body;
+	struct entry *e = registry_find(r->api->registry, ENTRY_SERVICE, r->rest);
 	uint8_t digest[crypto_generichash_BYTES_MIN];
+	struct buf *out = &r->answer.body;
+	char hash[HASH_CHARS + 1];
+	struct local_record rec;
+	struct local_read *w;
 
-	if (l->found || !span_eq(rec->service.ID, l->r->rest))
-		return;
-	struct agent_service a = shown(l->r, &rec->service);
-	l->denied = !api_may(l->r, ACL_SERVICE, a.Service, ACL_READ);
-	buf_reset(out);
-	schema_json_rec(&agent_service_schema, &a, out);
-	crypto_generichash(digest, sizeof(digest), out->data, out->len, NULL, 0);
-	sodium_bin2hex(l->hash, sizeof(l->hash), digest, HASH_CHARS / 2);
-	a.ContentHash = span_str(l->hash);
-	buf_reset(out);
-	schema_json_rec(&agent_service_schema, &a, out);
-	l->found = true;
-}
-
-static void
-stop_waiting(struct request *r)
-{
-	wait_stop(&((struct one *)r->state)->wait);
-}
-
-static void on_news(void *ctx, bool timed_out);
-
-static void
-look(struct request *r, bool timed_out)
-{
-	struct one *o = r->state;
-	struct looked l = { .r = r };
-	struct mono left = mono_sub(o->deadline, clock_mono());
-
-	registry_each(r->api->registry, ENTRY_SERVICE, put_one, &l);
-	if (!l.found) {
+	if (e == NULL || !registry_get(e, &rec)) {
 		answer_text(r, 404, "unknown service ID: %.*s", (int)r->rest.len, (const char *)r->rest.p);
 		return;
 	}
-	if (l.denied) {
-		buf_reset(&r->answer.body);
+	struct agent_service a = shown(r, &rec.service);
+	if (!api_may(r, ACL_SERVICE, a.Service, ACL_READ)) {
 		answer_text(r, 403, "Permission denied");
 		return;
 	}
-	if (span_eqs(o->asked, l.hash) && !timed_out && left.ns > 0) {
-		buf_reset(&r->answer.body);
-		r->cancel = stop_waiting;
-		registry_wait(r->api->registry, &o->wait, left, on_news, r);
+	schema_json_rec(&agent_service_schema, &a, out);
+	crypto_generichash(digest, sizeof(digest), out->data, out->len, NULL, 0);
+	sodium_bin2hex(hash, sizeof(hash), digest, HASH_CHARS / 2);
+	buf_reset(out);
+	if (span_eqs(params_get(&r->query, "hash"), hash) && (w = api_may_wait(r)) != NULL) {
+		registry_wait(r->api->registry, &w->wait, w->left, api_news, r);
 		return;
 	}
-	answer_headerf(r, "X-Consul-ContentHash", "%s", l.hash);
+	a.ContentHash = span_str(hash);
+	schema_json_rec(&agent_service_schema, &a, out);
+	answer_headerf(r, "X-Consul-ContentHash", "%s", hash);
 	answer_json(r);
-}
-
-static void
-look_again(struct request *r)
-{
-	look(r, ((const struct one *)r->state)->timed_out);
-}
-
-static void
-on_news(void *ctx, bool timed_out)
-{
-	struct request *r = ctx;
-	struct one *o = r->state;
-
-	r->cancel = NULL;
-	o->timed_out = timed_out;
-	api_judge(r, look_again);	/* the token may have ended meanwhile */
 }
 
 static void
 run_service(struct request *r)
 {
-	struct one *o = arena_alloc(&r->arena, sizeof(*o));
-
-	if (!api_query_blocking(r))
-		return;
-	if (o == NULL) {
-		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
-		return;
-	}
-	o->asked = params_get(&r->query, "hash");
-	o->deadline = mono_add(clock_mono(), MONO_MS(r->op.wait_ms));
-	r->state = o;
-	look(r, false);
+	api_read_local(r, show_service);
 }
 
 /* -- maintenance -- */

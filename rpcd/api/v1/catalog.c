@@ -1,42 +1,19 @@
 /* /v1/catalog/: nodes and services. */
 #include "common/record/mpack.h"
 #include "common/record/records.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
-/* A map from name to tags. */
 static void
 finish_services(struct request *r, const struct op_reply *reply)
 {
+	static const struct schema_field by_name = { .type = ST_OBJMAP, .flags = SF_BARE, .sub = &service_tags_schema };
 	struct rd in = rd_span_over(reply->value);
-	struct buf *out = &r->answer.body;
 
 	if (api_failed(r, reply))
 		return;
 	api_headers(r, reply, true);
-	uint32_t n = mpr_nil(&in) ? 0 : mpr_array(&in);
-	buf_u8(out, '{');
-	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
-		struct service_tags s = { 0 };
-
-		if (schema_unpack(&service_tags_schema, &in, &r->arena, &s) != TV_OK)
-			break;
-		if (i > 0)
-			buf_u8(out, ',');
-		json_quote(s.Name, out);
-		buf_puts(out, ":[");
-		for (uint32_t t = 0; t < s.Tags.n; t++) {
-			if (t > 0)
-				buf_u8(out, ',');
-			json_quote(s.Tags.v[t], out);
-		}
-		buf_u8(out, ']');
-	}
-	buf_u8(out, '}');
-	if (rd_end(&in) != TV_OK)
-		answer_text(r, 500, "rpc error making call: malformed answer");
-	else
-		answer_json(r);
+	(void)schema_json_value(&by_name, &in, &r->answer.body);
+	api_rendered(r, rd_end(&in));
 }
 
 /* A packed node_services record with only those services that pass the filter; in the request's scratch. */
@@ -79,10 +56,8 @@ answer_services(struct request *r, const struct schema *s, struct span packed)
 
 	if (api_filter_failed(r))
 		return;
-	if (passing.len == 0 || api_record_json(s, api_translates(r, s, r->op.dc), &in, &r->answer.body) != TV_OK)
-		answer_text(r, 500, "rpc error making call: malformed answer");
-	else
-		answer_json(r);
+	api_rendered(r, passing.len == 0 ? TV_EFORMAT :
+	    api_record_json(s, api_translates(r, s, r->op.dc), &in, &r->answer.body));
 }
 
 /* An unknown node is null. */

@@ -1,6 +1,4 @@
 /* /v1/event/: user events of the pool.  Firing is an operation, so that ?dc works; the list is this node's own. */
-
-#include "common/base/clock.h"
 #include "common/text/regex.h"
 #include "rpcd/api/api.h"
 #include "rpcd/event/event_wire.h"
@@ -66,12 +64,6 @@ finish_fire(struct request *r, const struct op_reply *reply)
 
 /* -- list -- */
 
-struct list {
-	struct wait wait;
-	struct mono deadline;
-	bool timed_out;
-};
-
 /* Does the filter of an event mention what is asked for? */
 static bool
 mentions(struct regex *re, struct span filter, uint64_t *steps)
@@ -107,8 +99,7 @@ put_list(struct request *r)
 
 			if (!api_may(r, ACL_EVENT, e->Name, ACL_READ) || !is_asked_for(e, name, re, &steps))
 				continue;
-			if (out->len > 1)
-				buf_u8(out, ',');
+			buf_puts(out, out->len > 1 ? "," : "");
 			schema_json_rec(&user_event_schema, e, out);
 			index = event_wire_index(e->ID);
 		}
@@ -120,27 +111,17 @@ put_list(struct request *r)
 	return index;
 }
 
-static void
-stop_waiting(struct request *r)
-{
-	wait_stop(r->state);
-}
-
-static void on_news(void *ctx, bool timed_out);
-
 /* The index comes from the newest event's ID, so another one is news, a lower one too. */
 static void
-list(struct request *r, bool timed_out)
+show_list(struct request *r)
 {
-	struct list *l = r->state;
 	uint64_t index = put_list(r);
-	struct mono left = mono_sub(l->deadline, clock_mono());
+	struct local_read *w;
 
 	if (index == 0)
 		return;
-	if (index == r->op.index && !timed_out && left.ns > 0) {
-		r->cancel = stop_waiting;
-		events_wait(r->api->events, &l->wait, left, on_news, r);
+	if (index == r->op.index && (w = api_may_wait(r)) != NULL) {
+		events_wait(r->api->events, &w->wait, w->left, api_news, r);
 		return;
 	}
 	answer_header_u64(r, "X-Consul-Index", index);
@@ -148,36 +129,9 @@ list(struct request *r, bool timed_out)
 }
 
 static void
-list_again(struct request *r)
-{
-	list(r, ((const struct list *)r->state)->timed_out);
-}
-
-static void
-on_news(void *ctx, bool timed_out)
-{
-	struct request *r = ctx;
-	struct list *l = r->state;
-
-	r->cancel = NULL;
-	l->timed_out = timed_out;
-	api_judge(r, list_again);	/* the token may have ended meanwhile */
-}
-
-static void
 run_list(struct request *r)
 {
-	struct list *l = arena_alloc(&r->arena, sizeof(*l));
-
-	if (!api_query_blocking(r))
-		return;
-	if (l == NULL) {
-		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
-		return;
-	}
-	l->deadline = mono_add(clock_mono(), MONO_MS(r->op.wait_ms));
-	r->state = l;
-	list(r, false);
+	api_read_local(r, show_list);
 }
 
 const struct endpoint api_event[] = {

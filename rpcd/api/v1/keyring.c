@@ -5,25 +5,23 @@
  * of them for their keys first, because a key must not become the primary one anywhere while a member of any pool
  * lacks it (the servers are members of two), and must not go while it is still needed.  ?force skips that.
  */
+#include <inttypes.h>
 #include <sodium.h>
 
 #include "common/conf/keys.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 #define RELAY_MAX 5
 #define POOLS_MAX 512			/* two, and one more for each other datacenter */
-#define WHERE_BYTES 160
 #define MESSAGES_SHOWN 3
 
-struct keyring_request { struct span Key; };
-
-static const struct schema_field request_fields[] = {
-	{ .name = "Key", .type = ST_STR, .offset = offsetof(struct keyring_request, Key) },
-};
-static const struct schema request_schema = { "keyring_request", request_fields, 1, sizeof(struct keyring_request) };
+RECORD_LOCAL(keyring_request, (STR, Key))
+static RECORD_TABLE(pool_shown, keyring_pool,
+	(BOOL, WAN), (STR, Datacenter), (CONST, Segment, "\"\""),
+	(OBJMAP, Messages, key_message, SF_OMITEMPTY | SF_BARE), (OBJMAP, Keys, key_count, SF_BARE),
+	(OBJMAP, PrimaryKeys, key_count, SF_BARE), (U64, NumNodes), (STR, Error, SF_OMITEMPTY))
 
 struct run {
 	struct keyring_op op;
@@ -37,27 +35,29 @@ struct run {
 	uint32_t pool_count;
 };
 
-static void ask(struct request *r);
+static void ask_datacenter(struct request *r);
 
 /* -- what the answers say ------------------------------------------------------------ */
 
-static const char *
-where(const struct keyring_pool *p, char text[WHERE_BYTES])
+/* Begins a line about a pool. */
+static void
+put_place(const struct keyring_pool *p, struct buf *why)
 {
+	buf_puts(why, why->len > 0 ? "\n" : "");
 	if (p->WAN)
-		return "WAN";
-	snprintf(text, WHERE_BYTES, "LAN (%.*s)", (int)(p->Datacenter.len < 128 ? p->Datacenter.len : 128),
-	    (const char *)p->Datacenter.p);
-	return text;
+		buf_puts(why, "WAN: ");
+	else
+		buf_printf(why, "LAN (%.*s): ", (int)(p->Datacenter.len < 128 ? p->Datacenter.len : 128),
+		    (const char *)p->Datacenter.p);
 }
 
 static uint64_t
-count_of(const struct obj_list *counts, const char *key)
+count_of(const struct obj_list *counts, struct span key)
 {
 	const struct key_count *list = counts->v;
 
 	for (uint32_t i = 0; i < counts->n; i++)
-		if (span_eqs(list[i].Key, key))
+		if (span_eq(list[i].Key, key))
 			return list[i].Count;
 	return 0;
 }
@@ -67,25 +67,20 @@ static bool
 pool_whole(const struct keyring_pool *p, struct buf *why)
 {
 	const struct key_message *list = p->Messages.v;
-	char place[WHERE_BYTES];
+	bool errors = p->NumErrors > 0;
 
 	if (p->Error.len == 0 && p->NumErrors == 0 && p->NumResponses >= p->NumNodes)
 		return true;
-	buf_printf(why, "%s%s: ", why->len > 0 ? "\n" : "", where(p, place));
+	put_place(p, why);
 	if (p->Error.len > 0) {
 		buf_putspan(why, p->Error);
 		return false;
 	}
-	if (p->NumErrors > 0)
-		buf_printf(why, "%llu/%llu nodes reported failure", (unsigned long long)p->NumErrors,
-		    (unsigned long long)p->NumNodes);
-	else
-		buf_printf(why, "%llu/%llu nodes reported success", (unsigned long long)p->NumResponses,
-		    (unsigned long long)p->NumNodes);
+	buf_printf(why, "%" PRIu64 "/%" PRIu64 " nodes reported %s", errors ? p->NumErrors : p->NumResponses,
+	    p->NumNodes, errors ? "failure" : "success");
 	for (uint32_t i = 0; i < p->Messages.n && i < MESSAGES_SHOWN; i++)
 		buf_printf(why, "%s%.*s: %.*s", i > 0 ? "; " : ": ", (int)list[i].Node.len,
-		    (const char *)list[i].Node.p,
-		    (int)list[i].Text.len, (const char *)list[i].Text.p);
+		    (const char *)list[i].Node.p, (int)list[i].Text.len, (const char *)list[i].Text.p);
 	if (p->Messages.n > MESSAGES_SHOWN)
 		buf_printf(why, "; and %u more", p->Messages.n - MESSAGES_SHOWN);
 	return false;
@@ -108,91 +103,48 @@ check_use(const struct run *run, struct buf *why)
 {
 	for (uint32_t i = 0; i < run->pool_count; i++) {
 		const struct keyring_pool *p = &run->pools[i];
-		uint64_t have = count_of(&p->Keys, run->key);
-		char place[WHERE_BYTES];
+		uint64_t have = count_of(&p->Keys, span_str(run->key));
 
-		if (have < p->NumNodes)
-			buf_printf(why, "%s%s: requested key is not in the keyring of %llu of %llu nodes: install it "
-			    "first",
-			    why->len > 0 ? "\n" : "", where(p, place), (unsigned long long)(p->NumNodes - have),
-			    (unsigned long long)p->NumNodes);
+		if (have >= p->NumNodes)
+			continue;
+		put_place(p, why);
+		buf_printf(why, "requested key is not in the keyring of %" PRIu64 " of %" PRIu64
+		    " nodes: install it first", p->NumNodes - have, p->NumNodes);
 	}
 }
 
-/* Before `remove`: it must be nobody's primary key, and everybody must have all those that are. */
+/* Before `remove`: it must be no node's primary key, and all nodes must have all those that are. */
 static void
 check_remove(const struct run *run, struct buf *why)
 {
 	for (uint32_t i = 0; i < run->pool_count; i++) {
 		const struct keyring_pool *p = &run->pools[i];
 		const struct key_count *primaries = p->PrimaryKeys.v;
-		uint64_t users = count_of(&p->PrimaryKeys, run->key);
-		char place[WHERE_BYTES];
+		uint64_t users = count_of(&p->PrimaryKeys, span_str(run->key));
 
-		if (users > 0)
-			buf_printf(why, "%s%s: Removing the primary key is not allowed: %llu of %llu nodes use it",
-			    why->len > 0 ? "\n" : "", where(p, place), (unsigned long long)users,
-			    (unsigned long long)p->NumNodes);
+		if (users > 0) {
+			put_place(p, why);
+			buf_printf(why, "Removing the primary key is not allowed: %" PRIu64 " of %" PRIu64
+			    " nodes use it", users, p->NumNodes);
+		}
 		for (uint32_t k = 0; k < p->PrimaryKeys.n && users == 0; k++) {
 			char id[KEY_ID_TEXT_BYTES];
 			uint8_t bytes[KEY_BYTES], len = 0;
-			uint64_t have = p->NumNodes;
+			uint64_t have = key_decode(primaries[k].Key, bytes, &len) ?
+			    count_of(&p->Keys, primaries[k].Key) : 0;
 
-			if (key_decode(primaries[k].Key, bytes, &len)) {
-				for (uint32_t n = 0; n < p->Keys.n; n++)
-					if (span_eq(((const struct key_count *)p->Keys.v)[n].Key, primaries[k].Key))
-						have = ((const struct key_count *)p->Keys.v)[n].Count;
+			if (have > 0 && have < p->NumNodes) {
+				put_place(p, why);
+				buf_printf(why, "%" PRIu64 " of %" PRIu64 " nodes lack the primary key %s, and may "
+				    "need this one", p->NumNodes - have, p->NumNodes,
+				    key_id_text(span_of(bytes, len), id));
 			}
-			if (have < p->NumNodes)
-				buf_printf(why, "%s%s: %llu of %llu nodes lack the primary key %s, and may need this "
-				    "one",
-				    why->len > 0 ? "\n" : "", where(p, place), (unsigned long long)(p->NumNodes - have),
-				    (unsigned long long)p->NumNodes, key_id_text(span_of(bytes, len), id));
 			sodium_memzero(bytes, sizeof(bytes));
 		}
 	}
 }
 
 /* -- answers -------------------------------------------------------------------------- */
-
-static void
-put_counts(struct buf *out, const char *name, const struct obj_list *counts)
-{
-	const struct key_count *list = counts->v;
-
-	buf_printf(out, ",\"%s\":{", name);
-	for (uint32_t i = 0; i < counts->n; i++) {
-		buf_puts(out, i > 0 ? "," : "");
-		json_quote(list[i].Key, out);
-		buf_printf(out, ":%llu", (unsigned long long)list[i].Count);
-	}
-	buf_u8(out, '}');
-}
-
-static void
-put_pool(struct buf *out, const struct keyring_pool *p)
-{
-	const struct key_message *list = p->Messages.v;
-
-	buf_printf(out, "{\"WAN\":%s,\"Datacenter\":", p->WAN ? "true" : "false");
-	json_quote(p->Datacenter, out);
-	buf_puts(out, ",\"Segment\":\"\"");
-	for (uint32_t i = 0; i < p->Messages.n; i++) {
-		buf_puts(out, i > 0 ? "," : ",\"Messages\":{");
-		json_quote(list[i].Node, out);
-		buf_u8(out, ':');
-		json_quote(list[i].Text, out);
-	}
-	buf_puts(out, p->Messages.n > 0 ? "}" : "");
-	put_counts(out, "Keys", &p->Keys);
-	put_counts(out, "PrimaryKeys", &p->PrimaryKeys);
-	buf_printf(out, ",\"NumNodes\":%llu", (unsigned long long)p->NumNodes);
-	if (p->Error.len > 0) {
-		buf_puts(out, ",\"Error\":");
-		json_quote(p->Error, out);
-	}
-	buf_u8(out, '}');
-}
 
 /* A member that is silent, or another datacenter that is away, spoils no list: it is named in it. */
 static void
@@ -213,7 +165,7 @@ answer_list(struct request *r)
 	buf_u8(&r->answer.body, '[');
 	for (uint32_t i = 0; i < run->pool_count; i++) {
 		buf_puts(&r->answer.body, i > 0 ? "," : "");
-		put_pool(&r->answer.body, &run->pools[i]);
+		schema_json_rec(&pool_shown_schema, &run->pools[i], &r->answer.body);
 	}
 	buf_u8(&r->answer.body, ']');
 	answer_json(r);
@@ -243,7 +195,7 @@ round_over(struct request *r)
 	} else if (run->checking) {
 		run->checking = false;
 		run->at = run->pool_count = 0;
-		ask(r);
+		ask_datacenter(r);
 	} else {
 		answer_empty(r, 200);
 	}
@@ -279,13 +231,13 @@ got_pools(struct request *r, const struct op_reply *reply)
 		add_error(run, dc, span_str("rpc error making call: malformed answer"));
 	run->at++;
 	if (run->at < run->datacenters.Values.n && run->pool_count + 3 < POOLS_MAX)
-		ask(r);
+		ask_datacenter(r);
 	else
 		round_over(r);
 }
 
 static void
-ask(struct request *r)
+ask_datacenter(struct request *r)
 {
 	struct run *run = r->state;
 	struct keyring_op op = run->op;
@@ -307,7 +259,7 @@ got_datacenters(struct request *r, const struct op_reply *reply)
 		return;
 	struct rd in = rd_span_over(arena_copy(&r->arena, reply->value));
 	if (schema_unpack(&text_list_schema, &in, &r->arena, &run->datacenters) != TV_OK) {
-		answer_text(r, 500, "rpc error making call: malformed answer");
+		api_malformed(r);
 		return;
 	}
 	v = run->datacenters.Values.v;
@@ -320,7 +272,7 @@ got_datacenters(struct request *r, const struct op_reply *reply)
 		answer_text(r, 500, "No path to datacenter");
 		return;
 	}
-	ask(r);
+	ask_datacenter(r);
 }
 
 /* -- questions ---------------------------------------------------------------------------- */
@@ -330,40 +282,25 @@ read_relay(struct request *r, struct run *run)
 {
 	struct span text = params_get(&r->query, "relay-factor");
 	uint64_t n = 0;
-	bool digits = text.len > 0 && text.len < 19;
 
-	for (size_t i = 0; i < text.len && digits; i++) {
-		digits = text.p[i] >= '0' && text.p[i] <= '9';
-		n = n * 10 + (text.p[i] - '0');
-	}
-	run->op.RelayFactor = n;
-	if (text.len == 0)
-		return true;
-	if (!digits) {
+	if (text.len > 0 && (text.len > 18 || u64_parse(text, &n) != TV_OK))
 		answer_text(r, 400, "Bad request: Error parsing relay factor: strconv.Atoi: parsing \"%.*s\": invalid "
-		    "syntax",
-		    (int)text.len, (const char *)text.p);
-		return false;
-	}
-	if (n > RELAY_MAX)
+		    "syntax", (int)text.len, (const char *)text.p);
+	else if (n > RELAY_MAX)
 		answer_text(r, 400, "Bad request: Invalid relay-factor: Relay factor must be in range: [0, %d]",
 		    RELAY_MAX);
-	return n <= RELAY_MAX;
+	run->op.RelayFactor = n;
+	return !r->answered;
 }
 
 static bool
 read_local_only(struct request *r, struct run *run)
 {
-	static const char *const yes[] = { "1", "t", "T", "TRUE", "true", "True" };
-	static const char *const no[] = { "0", "f", "F", "FALSE", "false", "False" };
 	struct span text = params_get(&r->query, "local-only");
-	bool known = text.len == 0;
+	int value = text.len == 0 ? 0 : params_bool(text);
 
-	for (int i = 0; i < 6; i++) {
-		run->local_only |= span_eqs(text, yes[i]);
-		known |= span_eqs(text, no[i]);
-	}
-	if (!known && !run->local_only)
+	run->local_only = value == 1;
+	if (value < 0)
 		answer_text(r, 400, "Bad request: Error parsing local-only: strconv.ParseBool: parsing \"%.*s\": "
 		    "invalid syntax", (int)text.len, (const char *)text.p);
 	else if (run->local_only && run->op.What != KEYRING_LIST)
@@ -380,7 +317,7 @@ read_key(struct request *r, struct run *run)
 	struct keyring_request body = { .Key = SPAN_NONE };
 	uint8_t len;
 
-	if (!api_decode_as(r, &request_schema, "Bad request: ", &body))
+	if (!api_decode_as(r, &keyring_request_schema, "Bad request: ", &body))
 		return false;
 	if (!key_decode(body.Key, run->bytes, &len) || !span_copy(body.Key, run->key, sizeof(run->key))) {
 		answer_text(r, 500, "key size must be 16, 24 or 32 bytes, in base64");
@@ -418,7 +355,7 @@ run_keyring(struct request *r)
 	}
 	run->datacenters.Values.v[0] = span_str(r->api->cluster->datacenter);
 	run->datacenters.Values.n = 1;
-	ask(r);
+	ask_datacenter(r);
 }
 
 #define KEYRING(method_, right_, what_) { "/v1/operator/keyring", (method_), ACCESS_KEYRING_##right_ | ACCESS_ADMIN, \

@@ -18,7 +18,7 @@ finish_raw(struct request *r, const struct op_reply *reply)
 		return;
 	}
 	if (schema_unpack(&kv_entry_schema, &in, &r->arena, &e) != TV_OK) {
-		answer_text(r, 500, "rpc error making call: malformed answer");
+		api_malformed(r);
 		return;
 	}
 	/* A value is data, whatever a browser may see in it. */
@@ -46,7 +46,7 @@ conflicting(struct request *r, const char *const *names, unsigned count)
 
 /* A number parameter, if it is there; false: answered. */
 static bool
-number(struct request *r, const char *name, uint64_t *v)
+take_number(struct request *r, const char *name, uint64_t *v)
 {
 	struct span text = params_get(&r->query, name);
 	struct buf why = BUF_INIT(4096);
@@ -65,8 +65,8 @@ run_put(struct request *r)
 	static const char *const exclusive[] = { "cas", "acquire", "release" };
 	struct kv_apply args = { .Verb = KV_SET, .Key = r->rest };
 
-	if (conflicting(r, exclusive, 3) || !number(r, "flags", &args.Flags) || !number(r, "cas", &args.ModifyIndex) ||
-	    api_too_large(r, "kv_max_value_size"))
+	if (conflicting(r, exclusive, 3) || !take_number(r, "flags", &args.Flags) ||
+	    !take_number(r, "cas", &args.ModifyIndex) || api_too_large(r, "kv_max_value_size"))
 		return;
 	if (params_has(&r->query, "cas"))
 		args.Verb = KV_CAS;
@@ -88,7 +88,7 @@ run_delete(struct request *r)
 	static const char *const exclusive[] = { "cas", "recurse" };
 	struct kv_apply args = { .Verb = KV_DELETE, .Key = r->rest };
 
-	if (conflicting(r, exclusive, 2) || !number(r, "cas", &args.ModifyIndex))
+	if (conflicting(r, exclusive, 2) || !take_number(r, "cas", &args.ModifyIndex))
 		return;
 	if (params_has(&r->query, "parts") && !params_has(&r->query, "recurse")) {
 		answer_text(r, 400, "parts is for recurse: a key alone goes at once");

@@ -13,10 +13,12 @@
 
 #include "common/base/clock.h"
 #include "common/record/mpack.h"
+#include "common/record/record.h"
 #include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+#define NAME_BYTES 256
 #define DOUBLINGS_FIRST 4		/* buckets that Prometheus sees end at these powers of two: 16 us to 67 s */
 #define DOUBLINGS_LAST 26
 
@@ -174,54 +176,52 @@ ms(int64_t ns)
 
 /* -- JSON -- */
 
-static void
-put_name(struct buf *out, const struct metric *m)
+RECORD_LOCAL(gauge, (STR, Name), (JSON, Value), (MAP, Labels))
+RECORD_LOCAL(sample,
+	(STR, Name), (U64, Count), (F64, Sum), (F64, Min), (F64, Max), (F64, Mean), (F64, Stddev),
+	(CONST, Labels, "{}"))
+
+/* Ours, for the time of the call that it is made in. */
+static struct span
+json_name(const struct metric *m, char text[NAME_BYTES])
 {
-	buf_printf(out, "{\"Name\":\"triumvir.%.*s.%.*s\"", (int)m->section.len, (const char *)m->section.p,
+	snprintf(text, NAME_BYTES, "triumvir.%.*s.%.*s", (int)m->section.len, (const char *)m->section.p,
 	    (int)m->name.len, (const char *)m->name.p);
+	return span_str(text);
 }
 
 static void
 json_gauge(struct buf *out, const struct metric *m)
 {
+	struct span label[1][2] = { { span_str("peer"), m->peer } };
+	char name[NAME_BYTES];
+	struct gauge g = { json_name(m, name), m->text, { label, m->peer.len > 0, true } };
+
 	buf_u8(out, ',');
-	put_name(out, m);
-	buf_printf(out, ",\"Value\":%.*s,\"Labels\":{", (int)m->text.len, (const char *)m->text.p);
-	if (m->peer.len > 0) {
-		buf_puts(out, "\"peer\":");
-		json_quote(m->peer, out);
-	}
-	buf_puts(out, "}}");
-	if (consul_number(m) != NULL && !m->counts)
-		buf_printf(out, ",{\"Name\":\"%s\",\"Value\":%.*s,\"Labels\":{}}", consul_number(m),
-		    (int)m->text.len, (const char *)m->text.p);
+	schema_json_rec(&gauge_schema, &g, out);
+	if (consul_number(m) == NULL || m->counts)
+		return;
+	buf_u8(out, ',');
+	schema_json_rec(&gauge_schema, &(struct gauge){ .Name = span_str(consul_number(m)), .Value = m->text }, out);
 }
 
 static void
 json_sample(struct buf *out, const struct metric *m)
 {
+	char name[NAME_BYTES];
 	struct histogram h;
 
 	if (!histogram_read(m->text, &h) || h.count == 0)
 		return;
 	double n = (double)h.count, sum = (double)h.sum_ns, square = n * h.squares - sum * sum;
-	const struct { const char *name; double v; } values[] = {
-		{ "Sum", ms(h.sum_ns) }, { "Min", ms(h.min_ns) }, { "Max", ms(h.max_ns) }, { "Mean", sum / n / 1e6 },
-		{ "Stddev", h.count < 2 || square <= 0 ? 0 : sqrt(square / (n * (n - 1))) / 1e6 },
+	struct sample s = {
+		consul_name(m) != NULL ? span_str(consul_name(m)) : json_name(m, name), h.count, ms(h.sum_ns),
+		ms(h.min_ns), ms(h.max_ns), sum / n / 1e6,
+		h.count < 2 || square <= 0 ? 0 : sqrt(square / (n * (n - 1))) / 1e6,
 	};
 
-	if (out->len > 0 && out->data[out->len - 1] != '[')
-		buf_u8(out, ',');
-	if (consul_name(m) != NULL)
-		buf_printf(out, "{\"Name\":\"%s\"", consul_name(m));
-	else
-		put_name(out, m);
-	buf_printf(out, ",\"Count\":%" PRIu64, h.count);
-	for (size_t i = 0; i < NITEMS(values); i++) {
-		buf_printf(out, ",\"%s\":", values[i].name);
-		json_number(values[i].v, out);
-	}
-	buf_puts(out, ",\"Labels\":{}}");
+	buf_puts(out, out->len > 0 && out->data[out->len - 1] != '[' ? "," : "");
+	schema_json_rec(&sample_schema, &s, out);
 }
 
 /* The members that we know are there even if gossipd does not answer. */

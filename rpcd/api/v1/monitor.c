@@ -50,7 +50,7 @@ read_lines(struct request *r, void *dst, size_t max)
 }
 
 static void
-stop(struct request *r)
+stop_stream(struct request *r)
 {
 	log_stream_stop(r->state);
 }
@@ -84,7 +84,7 @@ run_monitor(struct request *r)
 		    "too many clients read the log of this node already" : tv_strerror(err));
 		return;
 	}
-	r->cancel = stop;
+	r->cancel = stop_stream;
 	answer_stream(r, json ? "application/json" : "text/plain; charset=utf-8", read_lines);
 }
 

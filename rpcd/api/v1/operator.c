@@ -15,7 +15,7 @@ check_remove(struct request *r, void *args)
 	return !r->answered;
 }
 
-/* -- recovery of a cluster that lost its majority: this node's raftd, and nobody else's -- */
+/* -- recovery of a cluster that lost its majority: this node's raftd alone -- */
 
 enum { FOR_GOOD, DRY_RUN };
 
@@ -42,7 +42,7 @@ on_recover(void *ctx, enum tv_err err, struct span text, struct span value)
 	}
 }
 
-/* GET: what it would mean.  PUT: does it.  Both only from this machine: whoever decides this stands at the server. */
+/* GET: what it would mean.  PUT: does it.  Both only from this machine: it is decided at the server. */
 static void
 run_recover(struct request *r)
 {

@@ -1,5 +1,4 @@
 /* /v1/query: prepared queries.  Below /v1/query/ is an id, or an id or a name with /execute or /explain behind it. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -169,7 +168,7 @@ static bool
 take_ask(struct request *r, struct prepared_ask *ask)
 {
 	*ask = (struct prepared_ask){ .Name = span_of(r->rest.p, r->rest.len - strlen(r->endpoint->ending)) };
-	r->op.index = 0;			/* nobody waits here */
+	r->op.index = 0;			/* it does not block */
 	if (!take_limit(r, &ask->Limit) || !take_connect(r, &ask->Connect))
 		return false;
 	ask->Near = params_get(&r->query, "near");
@@ -183,14 +182,8 @@ take_ask(struct request *r, struct prepared_ask *ask)
 static void
 put_end(struct request *r, const struct op_reply *reply, struct buf *out)
 {
-	static const char *const modes[] = {
-		[OP_DEFAULT] = "leader", [OP_CONSISTENT] = "consistent", [OP_STALE] = "stale",
-	};
-	/* What was read by agreement is as new as the question, whoever answered. */
-	uint64_t contact_ms = r->op.mode == OP_STALE ? reply->last_contact_ms : 0;
-
-	buf_printf(out, ",\"Index\":0,\"LastContact\":%" PRIu64 ",\"KnownLeader\":%s,\"ConsistencyLevel\":\"%s\","
-	    "\"NotModified\":false}", contact_ms * 1000000, reply->known_leader ? "true" : "false", modes[r->op.mode]);
+	api_put_query_meta(r, reply, api_consistency(r), out);
+	buf_u8(out, '}');
 }
 
 /* False: answered. */
@@ -215,7 +208,7 @@ finish_explain(struct request *r, const struct op_reply *reply)
 	api_headers(r, reply, true);
 	buf_puts(out, "{\"Query\":");
 	if (schema_json(&prepared_query_schema, &in, out) != TV_OK) {
-		answer_text(r, 500, "rpc error making call: malformed answer");
+		api_malformed(r);
 		return;
 	}
 	put_end(r, reply, out);
@@ -240,10 +233,9 @@ answer_found(struct request *r, const struct op_reply *reply, unsigned tries)
 	struct span nodes = fields < 3 ? SPAN_NONE : mpr_value(&in), dc = fields < 3 ? SPAN_NONE : mpr_bytes(&in, 1024);
 	struct buf *out = &r->answer.body, after = BUF_INIT(REQUEST_ARENA_MAX);
 	struct prepared_query q = { .ID = SPAN_NONE };
-	const char *kept;
 
 	if (nodes.len == 0 || in.err != TV_OK || schema_unpack(&prepared_query_schema, &in, &r->arena, &q) != TV_OK) {
-		answer_text(r, 500, "rpc error making call: malformed answer");
+		api_malformed(r);
 		return;
 	}
 	buf_puts(&after, ",\"DNS\":");
@@ -252,16 +244,11 @@ answer_found(struct request *r, const struct op_reply *reply, unsigned tries)
 	json_quote(dc, &after);
 	buf_printf(&after, ",\"Failovers\":%u", tries);
 	put_end(r, reply, &after);
-	kept = after.failed ? NULL : arena_cstr(&r->arena, buf_span(&after));
-	buf_done(&after);
-	if (kept == NULL) {
-		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
-		return;
-	}
 	buf_puts(out, "{\"Service\":");
 	json_quote(q.Service.Service, out);
 	buf_puts(out, ",\"Nodes\":");
-	api_render_list_before(r, &prepared_node_schema, nodes, dc, kept);
+	api_render_list_before(r, &prepared_node_schema, nodes, dc, &after);
+	buf_done(&after);
 }
 
 static void
@@ -287,7 +274,7 @@ finish_kept(struct request *r, const struct op_reply *reply)
 	if (api_failed(r, reply))
 		return;
 	if (mpr_array(&in) < 2) {
-		answer_text(r, 500, "rpc error making call: malformed answer");
+		api_malformed(r);
 		return;
 	}
 	unsigned tries = (unsigned)mpr_uint(&in, UINT32_MAX);

@@ -183,7 +183,7 @@ stop_asking(struct request *r)
 
 /* Asks gossipd; done gets r.  A query may take an hour: a client that goes takes its question back. */
 static void
-ask(struct request *r, uint16_t type, struct buf *body, struct mono timeout, calls_done *done)
+ask_gossipd(struct request *r, uint16_t type, struct buf *body, struct mono timeout, calls_done *done)
 {
 	uint64_t *call = arena_alloc(&r->arena, sizeof(*call));
 	struct daemon_client *daemon = members_daemon(r->api->members);
@@ -216,18 +216,12 @@ run_ask(struct request *r)
 		mpw_uint(&body, a.relay);
 		mpw_uint(&body, ((uint64_t)a.timeout_ns + 999999) / 1000000);
 		wait = a.timeout_ns > 0 ? (struct mono){ a.timeout_ns } : MONO_S(TIMEOUT_DEFAULT_S);
-		ask(r, MSG_GOSSIP_QUERY, &body, mono_add(wait, MONO_S(MARGIN_S)), on_answers);
+		ask_gossipd(r, MSG_GOSSIP_QUERY, &body, mono_add(wait, MONO_S(MARGIN_S)), on_answers);
 	}
 	buf_done(&body);
 }
 
 /* -- hearing -- */
-
-struct hearing {
-	struct wait wait;
-	struct mono deadline;
-	bool timed_out;
-};
 
 RECORD_LOCAL(query_heard, (STR, ID), (STR, Name), (BIN, Payload), (STR, From), (U64, LTime), (STR, TimeLeft))
 
@@ -267,22 +261,12 @@ put_hearings(struct request *r)
 }
 
 static void
-stop_hearing(struct request *r)
+show_hearings(struct request *r)
 {
-	wait_stop(r->state);
-}
+	struct local_read *w;
 
-static void on_query(void *ctx, bool timed_out);
-
-static void
-hear(struct request *r, bool timed_out)
-{
-	struct hearing *w = r->state;
-	struct mono left = mono_sub(w->deadline, clock_mono());
-
-	if (put_hearings(r) == 0 && r->op.index > 0 && !timed_out && left.ns > 0) {
-		r->cancel = stop_hearing;
-		queries_wait(r->api->queries, &w->wait, left, on_query, r);
+	if (put_hearings(r) == 0 && r->op.index > 0 && (w = api_may_wait(r)) != NULL) {
+		queries_wait(r->api->queries, &w->wait, w->left, api_news, r);
 		return;
 	}
 	answer_header_u64(r, "X-Consul-Index", queries_newest(r->api->queries));
@@ -290,36 +274,9 @@ hear(struct request *r, bool timed_out)
 }
 
 static void
-hear_again(struct request *r)
-{
-	hear(r, ((const struct hearing *)r->state)->timed_out);
-}
-
-static void
-on_query(void *ctx, bool timed_out)
-{
-	struct request *r = ctx;
-	struct hearing *w = r->state;
-
-	r->cancel = NULL;
-	w->timed_out = timed_out;
-	api_judge(r, hear_again);	/* the token may have ended meanwhile */
-}
-
-static void
 run_hear(struct request *r)
 {
-	struct hearing *w = arena_alloc(&r->arena, sizeof(*w));
-
-	if (!api_query_blocking(r))
-		return;
-	if (w == NULL) {
-		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
-		return;
-	}
-	w->deadline = mono_add(clock_mono(), MONO_MS(r->op.wait_ms));
-	r->state = w;
-	hear(r, false);
+	api_read_local(r, show_hearings);
 }
 
 /* -- answering -- */
@@ -364,7 +321,7 @@ run_answer(struct request *r)
 		return;
 	}
 	schema_pack(&msg_respond_schema, &(struct msg_respond){ POOL_LAN, ltime, id, buf_span(&r->body) }, &body);
-	ask(r, MSG_GOSSIP_RESPOND, &body, MONO_S(MARGIN_S), on_responded);
+	ask_gossipd(r, MSG_GOSSIP_RESPOND, &body, MONO_S(MARGIN_S), on_responded);
 	buf_done(&body);
 }
 

@@ -18,8 +18,6 @@
 #define PIECE_OVERHEAD 4096		/* of an operation beside the piece */
 #define ID_BYTES 37
 #define FATE_TRIES 8			/* each as long as the router waits for a leader */
-#define TOO_MANY "rpc error making call: too many requests under way (see limits.calls_pending_max and " \
-    "limits.calls_bytes_max)"
 
 /*
  * The first question.  The server keeps something from then on, and its answer says under what name: if the client has
@@ -80,7 +78,7 @@ send_ask(struct request *r, enum op_code op, const struct snapshot_ask *args, ro
 
 /* False: it could not be asked. */
 static bool
-ask(struct request *r, enum op_code op, const struct snapshot_ask *args,
+ask_server(struct request *r, enum op_code op, const struct snapshot_ask *args,
     void (*finish)(struct request *r, const struct op_reply *reply))
 {
 	r->finish = finish;
@@ -89,7 +87,7 @@ ask(struct request *r, enum op_code op, const struct snapshot_ask *args,
 }
 
 static void
-nobody_waits(void *ctx, const struct op_reply *reply)
+ignore_reply(void *ctx, const struct op_reply *reply)
 {
 	(void)ctx;
 	(void)reply;
@@ -106,7 +104,7 @@ send_end(struct route *route, struct span dc, struct span token, struct span ser
 	schema_pack(&snapshot_ask_schema, &args, &b);
 	q.args = buf_span(&b);
 	if (!b.failed)
-		(void)route_start(route, &q, nobody_waits, NULL);
+		(void)route_start(route, &q, ignore_reply, NULL);
 	buf_done(&b);
 }
 
@@ -170,12 +168,6 @@ read_reply(struct arena *a, const struct op_reply *reply, struct snapshot_state 
 	return false;
 }
 
-static bool
-take_reply(struct request *r, const struct op_reply *reply, struct snapshot_state *st, struct span *text)
-{
-	return read_reply(&r->arena, reply, st, text);
-}
-
 /* -- the first question -- */
 
 static void
@@ -235,7 +227,7 @@ open_passing(struct request *r, enum op_code op, void (*finish)(struct request *
 		p->opening = o;
 		return;
 	} else {
-		answer_text(r, 503, TOO_MANY);
+		api_busy(r);
 	}
 	opening_free(o);
 }
@@ -250,7 +242,7 @@ ask_piece(struct request *r)
 	struct passing *p = passing_of(r);
 	struct snapshot_ask args = { .Server = span_str(p->server), .ID = span_str(p->id), .Offset = p->offset };
 
-	return ask(r, OP_SNAPSHOT_READ, &args, got_piece);
+	return ask_server(r, OP_SNAPSHOT_READ, &args, got_piece);
 }
 
 /* The connection ends early, and the length tells that; why, only the log can say. */
@@ -290,7 +282,7 @@ read_stream(struct request *r, void *dst, size_t max)
 		buf_reset(&p->next);
 		p->used = 0;
 		if (p->offset < p->total && !ask_piece(r)) {
-			broke_off(r, span_str(TOO_MANY));
+			broke_off(r, span_str(API_BUSY));
 			return 0;
 		}
 	}
@@ -320,13 +312,13 @@ got_piece(struct request *r, const struct op_reply *reply)
 	struct span text;
 	bool first = p->total == 0;
 
-	if (!take_reply(r, reply, &st, &text)) {
+	if (!read_reply(&r->arena, reply, &st, &text)) {
 		get_failed(r, api_error_status(reply->err), text);
 		return;
 	}
 	if (st.Phase == SNAPSHOT_PREPARING) {
 		if (!ask_piece(r))
-			get_failed(r, 503, span_str(TOO_MANY));
+			get_failed(r, 503, span_str(API_BUSY));
 		return;
 	}
 	if (st.Data.len == 0 || (!first && st.Total != p->total) || st.Data.len > st.Total - p->offset) {
@@ -339,7 +331,7 @@ got_piece(struct request *r, const struct op_reply *reply)
 	if (p->piece.failed || p->next.failed)
 		get_failed(r, 500, span_str("out of memory"));
 	else if (first && p->offset < p->total && !ask_piece(r))
-		get_failed(r, 503, span_str(TOO_MANY));
+		get_failed(r, 503, span_str(API_BUSY));
 	else if (first)
 		start_stream(r, reply, st.Total);
 	else
@@ -353,12 +345,12 @@ saved(struct request *r, const struct op_reply *reply)
 	struct snapshot_state st;
 	struct span text;
 
-	if (!take_reply(r, reply, &st, &text))
+	if (!read_reply(&r->arena, reply, &st, &text))
 		get_failed(r, api_error_status(reply->err), text);
 	else if (!span_copy(st.Server, p->server, sizeof(p->server)) || !span_copy(st.ID, p->id, sizeof(p->id)))
 		get_failed(r, 500, span_str("malformed answer"));
 	else if (!ask_piece(r))
-		get_failed(r, 503, span_str(TOO_MANY));
+		get_failed(r, 503, span_str(API_BUSY));
 }
 
 static void
@@ -388,33 +380,37 @@ ask_fate(struct request *r)
 	struct passing *p = passing_of(r);
 	struct snapshot_ask args = { .ID = span_str(p->id) };
 
-	if (p->tries++ < FATE_TRIES && ask(r, OP_RESTORE_STATUS, &args, got_fate))
+	if (p->tries++ < FATE_TRIES && ask_server(r, OP_RESTORE_STATUS, &args, got_fate))
 		return;
 	put_failed(r, 500, span_str("the server that carried out the restore was lost, and no leader knows its "
 	    "outcome: it may or may not have taken effect"), false);
 }
 
-static void
-finished(struct request *r, const struct op_reply *reply)
+/* Is the restore over, or will it never be?  Then it is answered. */
+static bool
+is_over(struct request *r, const struct op_reply *reply, struct snapshot_state *st)
 {
-	passing_of(r)->ended = true;
-	(void)reply;
-	answer_empty(r, 200);
+	struct span text;
+
+	if (!read_reply(&r->arena, reply, st, &text)) {
+		st->Phase = RESTORE_UNKNOWN;
+	} else if (st->Phase == RESTORE_DONE) {
+		passing_of(r)->ended = true;
+		answer_empty(r, 200);
+	} else if (st->Phase == RESTORE_FAILED) {
+		put_failed(r, 500, st->Text, false);
+	}
+	return st->Phase == RESTORE_DONE || st->Phase == RESTORE_FAILED;
 }
 
 static void
 got_fate(struct request *r, const struct op_reply *reply)
 {
 	struct snapshot_state st;
-	struct span text;
 
-	if (!take_reply(r, reply, &st, &text))
-		ask_fate(r);
-	else if (st.Phase == RESTORE_DONE)
-		finished(r, reply);
-	else if (st.Phase == RESTORE_FAILED)
-		put_failed(r, 500, st.Text, false);
-	else if (st.Phase == RESTORE_NONE)
+	if (is_over(r, reply, &st))
+		return;
+	if (st.Phase == RESTORE_NONE)
 		put_failed(r, 500, span_str("the leader was lost before the restore was committed"), true);
 	else
 		ask_fate(r);
@@ -426,16 +422,9 @@ got_status(struct request *r, const struct op_reply *reply)
 	struct passing *p = passing_of(r);
 	struct snapshot_ask args = { .Server = span_str(p->server), .ID = span_str(p->id) };
 	struct snapshot_state st;
-	struct span text;
 
-	if (!take_reply(r, reply, &st, &text))
-		ask_fate(r);
-	else if (st.Phase == RESTORE_DONE)
-		finished(r, reply);
-	else if (st.Phase == RESTORE_FAILED)
-		put_failed(r, 500, st.Text, false);
-	else if (st.Phase == RESTORE_UNKNOWN || st.Phase == RESTORE_NONE ||
-	    !ask(r, OP_RESTORE_STATUS, &args, got_status))
+	if (!is_over(r, reply, &st) && (st.Phase == RESTORE_UNKNOWN || st.Phase == RESTORE_NONE ||
+	    !ask_server(r, OP_RESTORE_STATUS, &args, got_status)))
 		ask_fate(r);
 }
 
@@ -447,7 +436,7 @@ passed_on(struct request *r, const struct op_reply *reply)
 	struct snapshot_state st;
 	struct span text;
 
-	if (!take_reply(r, reply, &st, &text)) {
+	if (!read_reply(&r->arena, reply, &st, &text)) {
 		put_failed(r, api_error_status(reply->err), text,
 		    memmem(text.p, text.len, "nothing was changed", 19) == NULL);
 	} else if (st.Phase == RESTORE_FAILED) {
@@ -484,14 +473,14 @@ put_on(struct request *r)
 	if (p->piece.len >= piece_bytes(r) || (p->whole && p->piece.len > 0)) {
 		args.Data = buf_span(&p->piece);
 		p->offset += p->piece.len;
-		asked = ask(r, OP_RESTORE_WRITE, &args, passed_on);
+		asked = ask_server(r, OP_RESTORE_WRITE, &args, passed_on);
 		buf_reset(&p->piece);
 	} else if (p->whole && !p->applying) {
 		p->applying = true;
-		asked = ask(r, OP_RESTORE_APPLY, &args, got_status);
+		asked = ask_server(r, OP_RESTORE_APPLY, &args, got_status);
 	}
 	if (!asked)
-		put_failed(r, 503, span_str(TOO_MANY), true);
+		put_failed(r, 503, span_str(API_BUSY), true);
 }
 
 static size_t
@@ -584,7 +573,7 @@ const struct endpoint api_snapshot[] = {
 	    .body = BODY_STREAM, .query = QUERY_READ, .run = run_save },
 	{ "/v1/snapshot", "PUT", ACCESS_OP | ACCESS_ADMIN, .op = OP_RESTORE_OPEN,
 	    .body = BODY_STREAM, .query = QUERY_DC, .run = run_restore },
-	/* The newest restore at the leader: for whoever wants to see how far it is. */
+	/* The newest restore at the leader: how far it is. */
 	{ "/v1/snapshot/restore", "GET", ACCESS_OP, NULL, OP_RESTORE_STATUS, .query = QUERY_DC,
 	    .finish = finish_progress },
 	{ .path = NULL },

@@ -70,21 +70,6 @@ take_body(struct request *r, struct txn *t)
 	return false;
 }
 
-/*
- * What stands behind the results and errors.  What was read by agreement is as new as the question, whoever answered:
- * there is no contact with the leader behind it that could be long ago.
- */
-static void
-put_end(struct request *r, const struct op_reply *reply, struct buf *out)
-{
-	uint64_t contact_ms = r->op.mode == OP_STALE ? reply->last_contact_ms : 0;
-
-	if (r->op.op == OP_TXN_READ)
-		buf_printf(out, ",\"Index\":0,\"LastContact\":%" PRIu64 ",\"KnownLeader\":%s,\"ConsistencyLevel\":\"\","
-		    "\"NotModified\":false", contact_ms * 1000000, reply->known_leader ? "true" : "false");
-	buf_u8(out, '}');
-}
-
 static void
 answer_errors(struct request *r, struct rd *in, struct span end)
 {
@@ -99,7 +84,7 @@ answer_errors(struct request *r, struct rd *in, struct span end)
 	buf_u8(out, ']');
 	buf_putspan(out, end);
 	if (in->err != TV_OK)
-		answer_text(r, 500, "rpc error making call: malformed answer");
+		api_malformed(r);
 	else
 		answer_json_status(r, 409);
 }
@@ -108,22 +93,16 @@ static void
 answer_results(struct request *r, struct span list, struct span end)
 {
 	struct buf after = BUF_INIT(REQUEST_ARENA_MAX);
-	const char *kept;
 
 	buf_puts(&after, ",\"Errors\":null");
 	buf_putspan(&after, end);
-	kept = after.failed ? NULL : arena_cstr(&r->arena, buf_span(&after));
-	buf_done(&after);
-	if (kept == NULL) {
-		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
-		return;
-	}
 	buf_puts(&r->answer.body, "{\"Results\":");
-	api_render_list_before(r, &txn_result_shown_schema, list, r->op.dc, kept);
+	api_render_list_before(r, &txn_result_shown_schema, list, r->op.dc, &after);
+	buf_done(&after);
 }
 
 static void
-finish(struct request *r, const struct op_reply *reply)
+finish_txn(struct request *r, const struct op_reply *reply)
 {
 	struct rd in = rd_span_over(reply->value);
 	struct buf end = BUF_INIT(4096);
@@ -131,12 +110,14 @@ finish(struct request *r, const struct op_reply *reply)
 
 	if (api_failed(r, reply))
 		return;
-	if (r->op.op == OP_TXN_READ)
+	if (r->op.op == OP_TXN_READ) {
 		api_contact_headers(r, reply);
-	put_end(r, reply, &end);
+		api_put_query_meta(r, reply, "", &end);
+	}
+	buf_u8(&end, '}');
 	results = mpr_array(&in) < 2 ? SPAN_NONE : mpr_value(&in);
 	if (in.err != TV_OK || results.len == 0)
-		answer_text(r, 500, "rpc error making call: malformed answer");
+		api_malformed(r);
 	else if (mpr_nil(&in))
 		answer_results(r, results, buf_span(&end));
 	else
@@ -145,7 +126,7 @@ finish(struct request *r, const struct op_reply *reply)
 }
 
 static void
-run(struct request *r)
+run_txn(struct request *r)
 {
 	struct txn t;
 	bool writes;
@@ -157,11 +138,11 @@ run(struct request *r)
 		api_query_dc(r);
 	else if (!api_query(r, false))
 		return;
-	r->op.index = 0;		/* nobody waits here */
-	api_start(r, writes ? OP_TXN_APPLY : OP_TXN_READ, &t, finish);
+	r->op.index = 0;		/* it does not block */
+	api_start(r, writes ? OP_TXN_APPLY : OP_TXN_READ, &t, finish_txn);
 }
 
 const struct endpoint api_txn[] = {
-	{ "/v1/txn", "PUT", ACCESS_OP, NULL, OP_TXN_APPLY, BODY_TXN, .run = run },
+	{ "/v1/txn", "PUT", ACCESS_OP, NULL, OP_TXN_APPLY, BODY_TXN, .run = run_txn },
 	{ .path = NULL },
 };

@@ -2,12 +2,10 @@
  * /v1/internal/ui/: what Consul's web pages ask for: nodes with all that is registered on them, and a summary of each
  * service.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/record/mpack.h"
 #include "common/record/records.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 #define ENTRY_MEMORY (4u << 20)		/* one entry with its checks, decoded */
@@ -28,13 +26,17 @@ finish_node(struct request *r, const struct op_reply *reply)
 	n = mpr_nil(&in) ? 0 : mpr_array(&in);
 	if (in.err == TV_OK && n == 0)
 		answer_text(r, 404, "%s", "");
-	else if (in.err != TV_OK || schema_json(&node_dump_schema, &in, &r->answer.body) != TV_OK)
-		answer_text(r, 500, "rpc error making call: malformed answer");
 	else
-		answer_json(r);
+		api_rendered(r, in.err != TV_OK ? in.err : schema_json(&node_dump_schema, &in, &r->answer.body));
 }
 
 /* -- services -- */
+
+RECORD_LOCAL(summary,
+	(STR, Kind, SF_OMITEMPTY), (STR, Name), (STR, Datacenter), (STRS, Tags, SF_NULLEMPTY),
+	(STRS, Nodes, SF_NULLEMPTY), (STRS, ExternalSources, SF_NULLEMPTY), (U64, InstanceCount), (U64, ChecksPassing),
+	(U64, ChecksWarning), (U64, ChecksCritical), (CONST, GatewayConfig, "{}"), (BOOL, TransparentProxy),
+	(BOOL, ConnectNative), (BOOL, ConnectedWithProxy), (CONST, ConnectedWithGateway, "false"))
 
 /* What is known of a service comes as facts about its name; sorted they lie side by side, and those told twice too. */
 enum what { INSTANCE, NODE, TAG, SOURCE, CHECK, PROXY };
@@ -52,7 +54,7 @@ struct facts {
 };
 
 static void
-note(struct facts *f, struct span service, enum what what, struct span a, struct span b, char mark)
+add_fact(struct facts *f, struct span service, enum what what, struct span a, struct span b, char mark)
 {
 	if (f->n == f->cap) {
 		size_t cap = f->cap == 0 ? 256 : f->cap * 2;
@@ -85,7 +87,7 @@ note_checks(struct facts *f, struct span service, const struct health_entry *e)
 	for (uint32_t i = 0; i < e->Checks.n; i++) {
 		const struct check *c = &((const struct check *)e->Checks.v)[i];
 
-		note(f, service, CHECK, e->Node.Node, c->CheckID, c->Status.len > 0 ? (char)c->Status.p[0] : ' ');
+		add_fact(f, service, CHECK, e->Node.Node, c->CheckID, c->Status.len > 0 ? (char)c->Status.p[0] : ' ');
 	}
 }
 
@@ -94,114 +96,85 @@ note_entry(struct facts *f, const struct health_entry *e)
 {
 	const struct service *s = &e->Service;
 
-	note(f, s->Service, INSTANCE, s->Kind, e->Node.Datacenter, s->Connect.Native ? 'n' : ' ');
-	note(f, s->Service, NODE, e->Node.Node, SPAN_NONE, ' ');
+	add_fact(f, s->Service, INSTANCE, s->Kind, e->Node.Datacenter, s->Connect.Native ? 'n' : ' ');
+	add_fact(f, s->Service, NODE, e->Node.Node, SPAN_NONE, ' ');
 	for (uint32_t i = 0; i < s->Tags.n; i++)
-		note(f, s->Service, TAG, s->Tags.v[i], SPAN_NONE, ' ');
+		add_fact(f, s->Service, TAG, s->Tags.v[i], SPAN_NONE, ' ');
 	for (uint32_t i = 0; i < s->Meta.n; i++)
 		if (span_eqs(s->Meta.kv[i][0], EXTERNAL_SOURCE) && s->Meta.kv[i][1].len > 0)
-			note(f, s->Service, SOURCE, s->Meta.kv[i][1], SPAN_NONE, ' ');
+			add_fact(f, s->Service, SOURCE, s->Meta.kv[i][1], SPAN_NONE, ' ');
 	note_checks(f, s->Service, e);
 	if (!span_eqs(s->Kind, "connect-proxy"))
 		return;
 	/* Its checks count for what it stands before, too. */
-	note(f, s->Proxy.DestinationServiceName, PROXY, SPAN_NONE, SPAN_NONE,
+	add_fact(f, s->Proxy.DestinationServiceName, PROXY, SPAN_NONE, SPAN_NONE,
 	    span_eqs(s->Proxy.Mode, "transparent") ? 't' : ' ');
 	note_checks(f, s->Proxy.DestinationServiceName, e);
 }
 
-static void
-put_member(struct buf *out, const char *name, struct span text)
+/* The texts of one kind of fact, each once; null when there is none.  room: for so many; it is used up. */
+static struct span_list
+texts_of(const struct fact *v, size_t n, enum what what, struct span **room)
 {
-	buf_printf(out, ",\"%s\":", name);
-	json_quote(text, out);
-}
+	struct span_list list = { .v = *room };
 
-/* A list of the texts of one kind of fact, each once; null when there is none. */
-static void
-put_list(struct buf *out, const char *name, const struct fact *v, size_t n, enum what what)
-{
-	const struct fact *last = NULL;
-
-	buf_printf(out, ",\"%s\":", name);
-	for (size_t i = 0; i < n; i++) {
-		if (v[i].what != what || (last != NULL && span_eq(last->a, v[i].a)))
-			continue;
-		buf_u8(out, last == NULL ? '[' : ',');
-		json_quote(v[i].a, out);
-		last = &v[i];
-	}
-	buf_puts(out, last == NULL ? "null" : "]");
-}
-
-struct sums {
-	unsigned instances, passing, warning, critical, proxies, transparent;
-	bool native;
-	struct span kind, datacenter;
-};
-
-static void
-add_up(const struct fact *v, size_t n, struct sums *out)
-{
-	for (size_t i = 0; i < n; i++) {
-		bool again = i > 0 && compare(&v[i - 1], &v[i]) == 0;
-
-		if (v[i].what == INSTANCE) {
-			out->instances++;
-			out->kind = v[i].a;
-			out->datacenter = v[i].b;
-			out->native = out->native || v[i].mark == 'n';
-		} else if (v[i].what == PROXY) {
-			out->proxies++;
-			out->transparent += v[i].mark == 't';
-		} else if (v[i].what == CHECK && !again) {
-			out->passing += v[i].mark == 'p';
-			out->warning += v[i].mark == 'w';
-			out->critical += v[i].mark == 'c';
-		}
-	}
+	for (size_t i = 0; i < n; i++)
+		if (v[i].what == what && (list.n == 0 || !span_eq(list.v[list.n - 1], v[i].a)))
+			list.v[list.n++] = v[i].a;
+	list.set = list.n > 0;
+	*room += list.n;
+	return list;
 }
 
 /* All facts about one service. */
 static void
-put_summary(struct buf *out, const struct fact *v, size_t n)
+put_summary(struct buf *out, const struct fact *v, size_t n, struct span *room)
 {
-	struct sums s = { .datacenter = span_str("") };
+	struct summary s = {
+		.Name = v->service, .Tags = texts_of(v, n, TAG, &room), .Nodes = texts_of(v, n, NODE, &room),
+		.ExternalSources = texts_of(v, n, SOURCE, &room),
+	};
+	uint64_t proxies = 0, transparent = 0;
 
-	add_up(v, n, &s);
-	buf_u8(out, '{');
-	if (s.kind.len > 0) {
-		buf_puts(out, "\"Kind\":");
-		json_quote(s.kind, out);
-		buf_u8(out, ',');
+	for (size_t i = 0; i < n; i++) {
+		bool again = i > 0 && compare(&v[i - 1], &v[i]) == 0;
+
+		if (v[i].what == INSTANCE) {
+			s.InstanceCount++;
+			s.Kind = v[i].a;
+			s.Datacenter = v[i].b;
+			s.ConnectNative = s.ConnectNative || v[i].mark == 'n';
+		} else if (v[i].what == PROXY) {
+			proxies++;
+			transparent += v[i].mark == 't';
+		} else if (v[i].what == CHECK && !again) {
+			s.ChecksPassing += v[i].mark == 'p';
+			s.ChecksWarning += v[i].mark == 'w';
+			s.ChecksCritical += v[i].mark == 'c';
+		}
 	}
-	buf_puts(out, "\"Name\":");
-	json_quote(v->service, out);
-	put_member(out, "Datacenter", s.datacenter);
-	put_list(out, "Tags", v, n, TAG);
-	put_list(out, "Nodes", v, n, NODE);
-	put_list(out, "ExternalSources", v, n, SOURCE);
-	buf_printf(out, ",\"InstanceCount\":%u,\"ChecksPassing\":%u,\"ChecksWarning\":%u,\"ChecksCritical\":%u,"
-	    "\"GatewayConfig\":{},\"TransparentProxy\":%s,\"ConnectNative\":%s,\"ConnectedWithProxy\":%s,"
-	    "\"ConnectedWithGateway\":false}", s.instances, s.passing, s.warning, s.critical,
-	    s.proxies > 0 && s.transparent == s.proxies ? "true" : "false", s.native ? "true" : "false",
-	    s.proxies > 0 ? "true" : "false");
+	s.ConnectedWithProxy = proxies > 0;
+	s.TransparentProxy = proxies > 0 && transparent == proxies;
+	schema_json_rec(&summary_schema, &s, out);
 }
 
 static void
 put_summaries(struct buf *out, struct facts *f)
 {
+	struct span *room = calloc(f->n + 1, sizeof(*room));	/* for the texts of one service */
+
+	out->failed = out->failed || room == NULL;
 	if (f->n > 0)
 		qsort(f->v, f->n, sizeof(*f->v), compare);
 	buf_u8(out, '[');
-	for (size_t i = 0, end; i < f->n; i = end) {
+	for (size_t i = 0, end; room != NULL && i < f->n; i = end) {
 		for (end = i + 1; end < f->n && span_eq(f->v[end].service, f->v[i].service); end++)
 			;
-		if (i > 0)
-			buf_u8(out, ',');
-		put_summary(out, f->v + i, end - i);
+		buf_puts(out, i > 0 ? "," : "");
+		put_summary(out, f->v + i, end - i, room);
 	}
 	buf_u8(out, ']');
+	free(room);
 }
 
 /* The facts of all entries that pass the filter; they point into the reply. */
