@@ -37,16 +37,16 @@ propose_judged(struct raftd *d, struct proposal *p, uint16_t op, struct span arg
 	/* Not worth preparing what no leader takes. */
 	if (!engine_is_leader(d->engine))
 		return engine_status(d->engine)->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
-	if (premises.len > 0 && !engine_all_apply(d->engine, op, args, true, why, sizeof(why)))
-		premises = SPAN_NONE;		/* a server of an older version could not apply it */
-	if (!engine_all_apply(d->engine, op, args, false, why, sizeof(why))) {
-		*text = arena_copy(a, span_str(why));
-		return TV_ECONFLICT;
-	}
 	if (op_find(op)->traits & OP_MAKES_ID)
 		uuid_make(uuid);
 	buf_reset(&prepared);
-	err = fsm_prepare(d->fsm, op, args, clock_wall_ns(), uuid, &prepared, a, text);
+	err = fsm_prepare(d->fsm, &op, args, clock_wall_ns(), uuid, &prepared, a, text);
+	if (err == TV_OK && premises.len > 0 && !engine_all_apply(d->engine, op, args, true, why, sizeof(why)))
+		premises = SPAN_NONE;		/* a server of an older version could not apply it */
+	if (err == TV_OK && !engine_all_apply(d->engine, op, args, false, why, sizeof(why))) {
+		*text = arena_copy(a, span_str(why));
+		err = TV_ECONFLICT;
+	}
 	if (err == TV_OK)
 		err = engine_propose(d->engine, p, op, buf_span(&prepared), premises);
 	if (err == TV_ENOSPACE) {

@@ -35,6 +35,7 @@ void list_end(struct buf *out, size_t at, uint32_t count);
 /* Checking and completing a write before it goes to the log. */
 struct prepare {
 	struct fsm *f;
+	uint16_t op;			/* may be made another one that takes the same arguments */
 	struct arena *a;
 	int64_t now;
 	const char *uuid;

@@ -220,12 +220,12 @@ fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 /* -- preparing -- */
 
 enum tv_err
-fsm_prepare(struct fsm *f, uint16_t code, struct span args, int64_t wall_now_ns, const char *new_uuid, struct buf *b,
+fsm_prepare(struct fsm *f, uint16_t *code, struct span args, int64_t wall_now_ns, const char *new_uuid, struct buf *b,
     struct arena *a, struct span *error_text)
 {
-	struct prepare p = { .f = f, .a = a, .now = wall_now_ns, .uuid = new_uuid, .error_text = error_text };
-	const struct fsm_op *op = fsm_op_find(code);
-	const struct op *desc = op_find(code);
+	struct prepare p = { .f = f, .op = *code, .a = a, .now = wall_now_ns, .uuid = new_uuid, .error_text = error_text };
+	const struct fsm_op *op = fsm_op_find(*code);
+	const struct op *desc = op_find(*code);
 	struct rd r = rd_span_over(args);
 	enum tv_err err = TV_OK;
 	void *rec;
@@ -233,7 +233,7 @@ fsm_prepare(struct fsm *f, uint16_t code, struct span args, int64_t wall_now_ns,
 
 	*error_text = SPAN_NONE;
 	if (op == NULL || op->apply == NULL || desc == NULL)
-		return prepare_fail(&p, "unknown operation %u", (unsigned)code);
+		return prepare_fail(&p, "unknown operation %u", (unsigned)*code);
 	rec = arena_alloc(a, desc->args->size);
 	if (rec == NULL || schema_unpack(desc->args, &r, a, rec) != TV_OK || rd_end(&r) != TV_OK)
 		return prepare_fail(&p, "malformed arguments of %s", desc->name);
@@ -244,6 +244,7 @@ fsm_prepare(struct fsm *f, uint16_t code, struct span args, int64_t wall_now_ns,
 		err = op->prepare(&p, rec);
 	if (err != TV_OK)
 		return err;
+	*code = p.op;
 	schema_pack(desc->args, rec, b);
 	return b->failed ? TV_ELIMIT : TV_OK;
 }

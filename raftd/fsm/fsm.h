@@ -140,9 +140,10 @@ void fsm_entry_write(struct buf *b, uint16_t op, struct span args);
 void fsm_entry_write_judged(struct buf *b, uint16_t op, struct span args, struct span premises);
 /*
  * What the proposer must do before a write op goes to the log: checks that need no state, and fills in ids and
- * times (session id, Now).  new_args is written to b.  Errors carry the API's sentence.
+ * times (session id, Now).  The new arguments are written to b; *op may become another operation, which takes the same
+ * ones.  Errors carry the API's sentence.
  */
-enum tv_err fsm_prepare(struct fsm *f, uint16_t op, struct span args, int64_t wall_now_ns, const char *new_uuid,
+enum tv_err fsm_prepare(struct fsm *f, uint16_t *op, struct span args, int64_t wall_now_ns, const char *new_uuid,
     struct buf *b, struct arena *a, struct span *error_text);
 
 /* -- reads -- */

@@ -50,7 +50,7 @@ void op_propose(struct request *q, struct span args, struct span premises);
  * While the state does not know who lives: a registration, or one within a transaction, that would take from a member that lives, by gossip's
  * word, is refused and answered.  True: so it was.  args: packed; a: what is decoded.
  */
-bool op_claims_register(struct request *q, const struct catalog_register *reg);
+bool op_claims_register(struct request *q, struct span args, struct arena *a);
 bool op_claims_txn(struct request *q, struct span args, struct arena *a);
 /* Takes a write that deletes a tree of keys; done: of one that is a single entry.  False: it is one as others. */
 bool op_tree(struct request *q, struct span args, proposal_done *done);

@@ -37,10 +37,13 @@ refuse(struct request *q, const struct claim *c)
 }
 
 bool
-op_claims_register(struct request *q, const struct catalog_register *reg)
+op_claims_register(struct request *q, struct span args, struct arena *a)
 {
-	return is_asked(q) && refuse(q, &(struct claim){ .name = reg->Node, .id = reg->ID,
-	    .address = reg->Address, .node = !reg->SkipNodeUpdate });
+	struct catalog_register reg = { .Node = SPAN_NONE };
+	struct rd in = rd_span_over(args);
+
+	return is_asked(q) && schema_unpack(&catalog_register_schema, &in, a, &reg) == TV_OK &&
+	    refuse(q, &(struct claim){ .name = reg.Node, .id = reg.ID, .address = reg.Address, .node = !reg.SkipNodeUpdate });
 }
 
 bool

@@ -1,5 +1,4 @@
 /* Writes: prepared, proposed with everything else of this turn, answered when applied. */
-#include "common/record/proxy_rules.h"
 #include "raftd/engine/propose.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/serve/op.h"
@@ -47,38 +46,28 @@ on_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 		request_reply(q, p->index, result->value);
 }
 
-/* A service with a proxy is registered by an operation that versions before it do not know; all others as ever.  False: it is refused. */
+/* True: it would take from a member that lives, and is refused. */
 static bool
-look_at(struct request *q, struct span args, uint16_t *code)
+is_claim(struct request *q, struct span args)
 {
-	struct catalog_register reg = { .Node = SPAN_NONE };
 	struct arena a = ARENA_INIT(WRITE_MEMORY);
-	struct rd in = rd_span_over(args);
-	bool refused = false;
+	bool refused = (q->op->code == OP_TXN_APPLY && op_claims_txn(q, args, &a)) ||
+	    (q->op->code == OP_CATALOG_REGISTER && op_claims_register(q, args, &a));
 
-	*code = q->op->code;
-	if (*code == OP_TXN_APPLY) {
-		refused = op_claims_txn(q, args, &a);
-	} else if (*code == OP_CATALOG_REGISTER && schema_unpack(&catalog_register_schema, &in, &a, &reg) == TV_OK) {
-		refused = op_claims_register(q, &reg);
-		if (reg.has_service && proxy_is_given(&reg.Service))
-			*code = OP_CATALOG_REGISTER_PROXY;
-	}
 	arena_done(&a);
-	return !refused;
+	return refused;
 }
 
 void
 op_propose(struct request *q, struct span args, struct span premises)
 {
 	struct span text;
-	uint16_t code;
 	enum tv_err err;
 
-	if (!look_at(q, args, &code))
+	if (is_claim(q, args))
 		return;
 	q->write.done = on_done;
-	err = propose_judged(q->d, &q->write, code, args, premises, request_arena(q), &text);
+	err = propose_judged(q->d, &q->write, q->op->code, args, premises, request_arena(q), &text);
 	if (err != TV_OK)
 		op_write_failed(q, err, text);
 }

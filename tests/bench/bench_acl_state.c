@@ -61,7 +61,7 @@ entry(uint16_t op, const void *rec, struct raft_entry *e, uint64_t index)
 	randombytes_buf(random, sizeof(random));
 	uuid_v4(random, uuid);
 	schema_pack(op_find(op)->args, rec, &packed);
-	if (fsm_prepare(f, op, buf_span(&packed), wall, uuid, &args, &a, &why) != TV_OK)
+	if (fsm_prepare(f, &(uint16_t){ op }, buf_span(&packed), wall, uuid, &args, &a, &why) != TV_OK)
 		die("an operation was refused");
 	fsm_entry_write(&payload, op, buf_span(&args));
 	*e = (struct raft_entry){ .index = index, .term = 1, .type = RAFT_ENTRY_OP, .size = (uint32_t)payload.len };

@@ -34,7 +34,7 @@ write_it(uint16_t op, const void *rec, struct arena *a)
 	enum tv_err err;
 
 	schema_pack(op_find(op)->args, rec, &args);
-	err = fsm_prepare(world.f, op, buf_span(&args), 1000, UUID, &ready, a, &text);
+	err = fsm_prepare(world.f, &(uint16_t){ op }, buf_span(&args), 1000, UUID, &ready, a, &text);
 	if (err == TV_OK) {
 		fsm_entry_write(&payload, op, buf_span(&ready));
 		e.payload = payload.data;

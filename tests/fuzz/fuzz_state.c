@@ -124,7 +124,7 @@ try_write(struct world *w, uint16_t code, struct span args, bool prepare)
 	struct fsm_result res;
 	struct span why;
 
-	if (prepare && fsm_prepare(w->f, code, args, (int64_t)e.index * 1000000000, UUID, &ready, &w->a, &why) == TV_OK)
+	if (prepare && fsm_prepare(w->f, &(uint16_t){ code }, args, (int64_t)e.index * 1000000000, UUID, &ready, &w->a, &why) == TV_OK)
 		args = buf_span(&ready);
 	/* Behind anything else the version would be another one: an entry that rightly stops who applies it. */
 	if (fsm_entry_version(code, args, false) > 1 && !is_value(args))

@@ -53,7 +53,7 @@ fill(const char *json)
 
 	TV_ASSERT(txn_from_json(span_str(json), &a, &t, why, sizeof(why)) == TV_OK);
 	schema_pack(&txn_schema, &t, &args);
-	TV_ASSERT(fsm_prepare(world.f, OP_TXN_APPLY, buf_span(&args), NOW, "", &ready, &a, &text) == TV_OK);
+	TV_ASSERT(fsm_prepare(world.f, &(uint16_t){ OP_TXN_APPLY }, buf_span(&args), NOW, "", &ready, &a, &text) == TV_OK);
 	apply(OP_TXN_APPLY, buf_span(&ready), &a, &res);
 	arena_done(&a);
 	buf_done(&args);
@@ -178,7 +178,7 @@ write_it(const struct txn *t, struct span args, struct arena *a)
 	digest(before);
 	memcpy(index, world.f->index, sizeof(index));
 	memcpy(tally, world.f->tally, sizeof(tally));
-	TV_ASSERT(fsm_prepare(world.f, OP_TXN_APPLY, args, 2 * NOW, "", &ready, a, &text) == TV_OK);
+	TV_ASSERT(fsm_prepare(world.f, &(uint16_t){ OP_TXN_APPLY }, args, 2 * NOW, "", &ready, a, &text) == TV_OK);
 	apply(OP_TXN_APPLY, buf_span(&ready), a, &res);
 	TV_ASSERT(res.err == TV_OK);
 	if (answered(res.value, t, a)) {

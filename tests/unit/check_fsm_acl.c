@@ -855,7 +855,7 @@ START_TEST(deterministic)
 			parse(op->args->fields[0].sub, steps[i].json, rec);
 		schema_pack(op->args, rec, &packed);
 		k.now += KIT_SECOND * 20;
-		ck_assert_int_eq(fsm_prepare(k.f, op->code, buf_span(&packed), k.now, TEXT("22222222-2222-4222-8222-%012zu", i), &args,
+		ck_assert_int_eq(fsm_prepare(k.f, &(uint16_t){ op->code }, buf_span(&packed), k.now, TEXT("22222222-2222-4222-8222-%012zu", i), &args,
 		    &k.a, &why), TV_OK);
 		fsm_entry_write(&payload, op->code, buf_span(&args));
 		e.payload = payload.data;

@@ -477,13 +477,13 @@ START_TEST(entries)
 	ck_assert_uint_eq(made.Method, m.CreateIndex);
 	made.BearerToken = span_str(bearer);
 	schema_pack(&acl_login_schema, &made, &packed);
-	ck_assert_int_eq(fsm_prepare(k.f, OP_ACL_LOGIN, buf_span(&packed), k.now, U1, &args, &k.a, &why), TV_OK);
+	ck_assert_int_eq(fsm_prepare(k.f, &(uint16_t){ OP_ACL_LOGIN }, buf_span(&packed), k.now, U1, &args, &k.a, &why), TV_OK);
 	ck_assert_ptr_null(memmem(args.data, args.len, bearer, sizeof(bearer) - 1));
 	ck_assert_ptr_nonnull(memmem(args.data, args.len, U1, sizeof(U1) - 1));
 	buf_reset(&packed);
 	buf_reset(&args);
 	schema_pack(&acl_logout_schema, &(struct acl_logout){ .SecretID = span_str(bearer), .AccessorID = span_str(U1) }, &packed);
-	ck_assert_int_eq(fsm_prepare(k.f, OP_ACL_LOGOUT, buf_span(&packed), k.now, "", &args, &k.a, &why), TV_OK);
+	ck_assert_int_eq(fsm_prepare(k.f, &(uint16_t){ OP_ACL_LOGOUT }, buf_span(&packed), k.now, "", &args, &k.a, &why), TV_OK);
 	ck_assert_ptr_null(memmem(args.data, args.len, bearer, sizeof(bearer) - 1));
 	/* What nobody has judged is no login. */
 	kit_refused(&k, OP_ACL_LOGIN, &(struct acl_login){ .AuthMethod = span_str("m"), .BearerToken = span_str(bearer) },

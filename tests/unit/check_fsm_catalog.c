@@ -695,6 +695,34 @@ START_TEST(proxies_of_older_versions)
 }
 END_TEST
 
+/* The operation that a registration becomes before the log. */
+static uint16_t
+prepared_op(const struct catalog_register *q)
+{
+	struct buf packed = BUF_INIT(1u << 16), ready = BUF_INIT(1u << 16);
+	uint16_t op = OP_CATALOG_REGISTER;
+	struct span why;
+
+	schema_pack(&catalog_register_schema, q, &packed);
+	ck_assert_int_eq(fsm_prepare(k.f, &op, buf_span(&packed), k.now, "", &ready, &k.a, &why), TV_OK);
+	buf_done(&packed);
+	buf_done(&ready);
+	return op;
+}
+
+START_TEST(proxies_have_an_operation)
+{
+	struct catalog_register q = proxy("p1", "web");
+
+	ck_assert_uint_eq(prepared_op(&q), OP_CATALOG_REGISTER_PROXY);
+	q.Service.Kind = SPAN_NONE;
+	q.Service.Proxy = (struct service_proxy){ .Mode = SPAN_NONE };
+	ck_assert_uint_eq(prepared_op(&q), OP_CATALOG_REGISTER);
+	q.Service.Connect.Native = true;
+	ck_assert_uint_eq(prepared_op(&q), OP_CATALOG_REGISTER_PROXY);
+}
+END_TEST
+
 START_TEST(proxies_refused)
 {
 	struct catalog_register q = proxy("p", "");
@@ -1083,6 +1111,7 @@ main(void)
 	tcase_add_test(t, proxies_by_destination);
 	tcase_add_test(t, indexes_of_proxies);
 	tcase_add_test(t, proxies_of_older_versions);
+	tcase_add_test(t, proxies_have_an_operation);
 	tcase_add_test(t, proxies_refused);
 	tcase_add_test(t, checks_of_instances);
 	tcase_add_test(t, crowded_nodes);

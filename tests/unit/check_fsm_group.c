@@ -60,7 +60,7 @@ payload(uint16_t op, const void *rec)
 
 	snprintf(uuid, sizeof(uuid), "00000000-0000-4000-8000-%012x", ++k.uuids);
 	schema_pack(op_find(op)->args, rec, &packed);
-	ck_assert_int_eq(fsm_prepare(k.f, op, buf_span(&packed), k.now, uuid, &args, &k.a, &text), TV_OK);
+	ck_assert_int_eq(fsm_prepare(k.f, &(uint16_t){ op }, buf_span(&packed), k.now, uuid, &args, &k.a, &text), TV_OK);
 	fsm_entry_write(&all, op, buf_span(&args));
 	out = arena_copy(&k.a, buf_span(&all));
 	buf_done(&packed);

@@ -485,7 +485,7 @@ apply_with(uint16_t op, const void *rec, struct span premises)
 	struct fsm_result res = { .err = TV_OK };
 	struct span text;
 
-	ck_assert_int_eq(fsm_prepare(k.f, op, packed(op, rec), k.now, "11111111-2222-4333-8444-000000000009", &args, &k.a, &text), TV_OK);
+	ck_assert_int_eq(fsm_prepare(k.f, &(uint16_t){ op }, packed(op, rec), k.now, "11111111-2222-4333-8444-000000000009", &args, &k.a, &text), TV_OK);
 	fsm_entry_write_judged(&payload, op, buf_span(&args), premises);
 	e.payload = payload.data;
 	e.size = (uint32_t)payload.len;

@@ -461,7 +461,7 @@ apply(struct world *w, const struct write *x)
 	char uuid[37];
 
 	snprintf(uuid, sizeof(uuid), "00000000-0000-4000-9000-%012x", ++w->uuids);
-	if (fsm_prepare(w->k.f, x->code, x->args, w->k.now, uuid, &args, &w->k.a, &res.text) != TV_OK) {
+	if (fsm_prepare(w->k.f, &(uint16_t){ x->code }, x->args, w->k.now, uuid, &args, &w->k.a, &res.text) != TV_OK) {
 		res.err = TV_EINVAL;
 	} else {
 		buf_init(payload, 1u << 20);

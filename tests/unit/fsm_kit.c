@@ -103,7 +103,7 @@ kit_apply(struct kit *k, uint16_t op, const void *rec)
 	char uuid[37];
 
 	snprintf(uuid, sizeof(uuid), "00000000-0000-4000-8000-%012x", ++k->uuids);
-	res.err = fsm_prepare(k->f, op, packed(k, op_find(op)->args, rec), k->now, uuid, &args, &k->a, &res.text);
+	res.err = fsm_prepare(k->f, &(uint16_t){ op }, packed(k, op_find(op)->args, rec), k->now, uuid, &args, &k->a, &res.text);
 	if (res.err == TV_OK) {
 		fsm_entry_write(&payload, op, buf_span(&args));
 		e.payload = payload.data;

@@ -141,6 +141,9 @@ register_prepare(struct prepare *p, void *rec)
 		return prepare_fail(p, "Must provide address if SkipNodeUpdate is not set");
 	if (q->Node.len > FSM_NAME_BYTES_MAX)
 		return prepare_fail(p, "Node name is longer than %d bytes", FSM_NAME_BYTES_MAX);
+	/* A service with a proxy is registered by an operation that the first two versions do not know; all others as ever. */
+	if (q->has_service && proxy_is_given(&q->Service))
+		p->op = OP_CATALOG_REGISTER_PROXY;
 	if (q->has_service)
 		err = catalog_prepare_service(p, &q->Service);
 	if (err == TV_OK && q->has_check)

@@ -48,7 +48,8 @@ is_refused(struct request *q, struct span args, struct arena *a)
 {
 	struct buf prepared = BUF_INIT(ARGS_BYTES_MAX);
 	struct span text;
-	bool refused = fsm_prepare(q->d->fsm, q->op->code, args, clock_wall_ns(), "", &prepared, a, &text) != TV_OK;
+	uint16_t code = q->op->code;
+	bool refused = fsm_prepare(q->d->fsm, &code, args, clock_wall_ns(), "", &prepared, a, &text) != TV_OK;
 
 	buf_done(&prepared);
 	return refused;
