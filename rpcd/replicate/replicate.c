@@ -1,4 +1,5 @@
 /* Copies of another datacenter's policies, roles and global tokens. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,15 +333,9 @@ batch_next(struct acl_replicator *r)
 static void
 waited(struct acl_replicator *r, const struct op_reply *reply)
 {
-	struct acl_repl_page page;
-
-	if (!keep_reply(&r->page_kept, reply, &acl_repl_page_schema, &page)) {
-		failed(r, "waiting for changes", TV_EFORMAT, SPAN_NONE);
-		return;
-	}
 	r->heard = clock_mono();
 	r->changed = false;
-	r->target = page.Position;
+	r->target = r->page.Position;
 	if (reply->index < r->index || r->target.Floor != r->reached.Floor || r->whole_at.ns == 0 ||
 	    mono_before(mono_add(r->whole_at, WHOLE_TIME), r->heard))
 		r->whole = true;	/* a restore there, or it is time */
@@ -352,14 +347,13 @@ waited(struct acl_replicator *r, const struct op_reply *reply)
 static void
 listed(struct acl_replicator *r, const struct op_reply *reply)
 {
-	const struct acl_repl_item *v;
+	const struct acl_repl_item *v = r->page.Items.v;
 
-	if (!keep_reply(&r->page_kept, reply, &acl_repl_page_schema, &r->page) || r->page.Items.n > ACL_REPL_PAGE ||
-	    (r->page.More && r->page.Items.n == 0)) {
+	(void)reply;
+	if (r->page.Items.n > ACL_REPL_PAGE || (r->page.More && r->page.Items.n == 0)) {
 		failed(r, "listing", TV_EFORMAT, SPAN_NONE);
 		return;
 	}
-	v = r->page.Items.v;
 	if (r->after[0] == '\0') {
 		r->there = r->page.Count;
 		r->here = 0;
@@ -374,10 +368,7 @@ listed(struct acl_replicator *r, const struct op_reply *reply)
 static void
 compared(struct acl_replicator *r, const struct op_reply *reply)
 {
-	if (!keep_reply(&r->diff_kept, reply, &acl_repl_diff_schema, &r->diff)) {
-		failed(r, "comparing", TV_EFORMAT, SPAN_NONE);
-		return;
-	}
+	(void)reply;
 	if (r->after[0] == '\0')
 		r->here = r->diff.Count;
 	r->here += r->diff.New;
@@ -395,8 +386,8 @@ compared(struct acl_replicator *r, const struct op_reply *reply)
 static void
 fetched(struct acl_replicator *r, const struct op_reply *reply)
 {
-	if (!keep_reply(&r->records_kept, reply, &acl_repl_records_schema, &r->records) || r->records.Considered == 0 ||
-	    r->records.Considered > r->diff.Fetch.n - r->fetched) {
+	(void)reply;
+	if (r->records.Considered == 0 || r->records.Considered > r->diff.Fetch.n - r->fetched) {
 		failed(r, "fetching", TV_EFORMAT, SPAN_NONE);
 		return;
 	}
@@ -405,10 +396,11 @@ fetched(struct acl_replicator *r, const struct op_reply *reply)
 }
 
 static void
-applied(struct acl_replicator *r)
+applied(struct acl_replicator *r, const struct op_reply *reply)
 {
 	double pause = (double)r->records_kept.bytes.len / BYTES_PER_S;
 
+	(void)reply;
 	r->records = (struct acl_repl_records){ .Considered = 0 };
 	kept_wipe(&r->records_kept);
 	if (r->fetched < r->diff.Fetch.n || r->page.More)
@@ -418,10 +410,11 @@ applied(struct acl_replicator *r)
 }
 
 static void
-reached(struct acl_replicator *r)
+reached(struct acl_replicator *r, const struct op_reply *reply)
 {
 	struct mono now = clock_mono();
 
+	(void)reply;
 	if (r->changed)
 		r->stats.round_ms = (uint64_t)mono_sub(now, r->heard).ns / 1000000;
 	if (r->whole) {
@@ -445,10 +438,7 @@ reached(struct acl_replicator *r)
 static void
 position_read(struct acl_replicator *r, const struct op_reply *reply)
 {
-	if (!keep_reply(&r->diff_kept, reply, &acl_repl_diff_schema, &r->diff)) {
-		failed(r, "reading how far it has come", TV_EFORMAT, SPAN_NONE);
-		return;
-	}
+	(void)reply;
 	r->reached = r->diff.Position;
 	r->index = 0;
 	run_step(r, STEP_WAIT);
@@ -457,24 +447,42 @@ position_read(struct acl_replicator *r, const struct op_reply *reply)
 static void
 counted(struct acl_replicator *r, const struct op_reply *reply)
 {
-	if (!keep_reply(&r->diff_kept, reply, &acl_repl_diff_schema, &r->diff)) {
-		failed(r, "counting", TV_EFORMAT, SPAN_NONE);
-		return;
-	}
+	(void)reply;
 	r->gap[r->kind] = (int64_t)(r->there - r->diff.Count);
 	next_kind(r);
 }
 
 static void
+told(struct acl_replicator *r, const struct op_reply *reply)
+{
+	(void)reply;
+	r->told = clock_mono();
+	rest(r, r->again);
+}
+
+/* What becomes of the reply to each step's question. */
+#define KEPT(name_) &acl_repl_##name_##_schema, offsetof(struct acl_replicator, name_##_kept), \
+	offsetof(struct acl_replicator, name_)
+static const struct step_reply {
+	const char *what;		/* was asked, for errors */
+	void (*take)(struct acl_replicator *r, const struct op_reply *reply);
+	const struct schema *schema;	/* of the reply, which is kept; NULL: it has no value */
+	size_t kept, rec;		/* where */
+} replies[] = {
+	[STEP_BEGIN] = { "reading how far it has come", position_read, KEPT(diff) },
+	[STEP_WAIT] = { "waiting for changes", waited, KEPT(page) },
+	[STEP_LIST] = { "listing", listed, KEPT(page) },
+	[STEP_DIFF] = { "comparing", compared, KEPT(diff) },
+	[STEP_FETCH] = { "fetching", fetched, KEPT(records) },
+	[STEP_APPLY] = { "writing", applied },
+	[STEP_COUNT] = { "counting", counted, KEPT(diff) },
+	[STEP_REACH] = { "writing how far it has come", reached },
+	[STEP_TELL] = { "", told },
+};
+
+static void
 on_error(struct acl_replicator *r, const struct op_reply *reply)
 {
-	static const char *const what[] = {
-		[STEP_OFF] = "", [STEP_BEGIN] = "reading how far it has come", [STEP_WAIT] = "waiting for changes",
-		[STEP_LIST] = "listing", [STEP_DIFF] = "comparing", [STEP_FETCH] = "fetching", [STEP_APPLY] = "writing",
-		[STEP_COUNT] = "counting", [STEP_REACH] = "writing how far it has come",
-		[STEP_PAUSE] = "", [STEP_TELL] = "",
-	};
-
 	if (r->step == STEP_BEGIN && reply->err == TV_EPERM && !r->first) {
 		r->first = true;
 		run_step(r, STEP_BEGIN);
@@ -483,7 +491,7 @@ on_error(struct acl_replicator *r, const struct op_reply *reply)
 	} else if (r->step == STEP_BEGIN && (reply->err == TV_EDISABLED || reply->err == TV_ENOLEADER)) {
 		pause_for(r, AGAIN_S / 4, STEP_BEGIN);	/* access control has not begun here yet */
 	} else {
-		failed(r, what[r->step], reply->err, reply->text);
+		failed(r, replies[r->step].what, reply->err, reply->text);
 	}
 }
 
@@ -491,45 +499,18 @@ static void
 on_reply(void *ctx, const struct op_reply *reply)
 {
 	struct acl_replicator *r = ctx;
+	const struct step_reply *row = &replies[r->step];
 
 	r->call = NULL;
 	if (reply->err != TV_OK) {
 		on_error(r, reply);
 		return;
 	}
-	switch (r->step) {
-	case STEP_BEGIN:
-		position_read(r, reply);
-		break;
-	case STEP_WAIT:
-		waited(r, reply);
-		break;
-	case STEP_LIST:
-		listed(r, reply);
-		break;
-	case STEP_DIFF:
-		compared(r, reply);
-		break;
-	case STEP_FETCH:
-		fetched(r, reply);
-		break;
-	case STEP_APPLY:
-		applied(r);
-		break;
-	case STEP_COUNT:
-		counted(r, reply);
-		break;
-	case STEP_REACH:
-		reached(r);
-		break;
-	case STEP_TELL:
-		r->told = clock_mono();
-		rest(r, r->again);
-		break;
-	case STEP_OFF:
-	case STEP_PAUSE:
-		break;
-	}
+	if (row->schema != NULL &&
+	    !keep_reply((void *)((char *)r + row->kept), reply, row->schema, (char *)r + row->rec))
+		failed(r, row->what, TV_EFORMAT, SPAN_NONE);
+	else
+		row->take(r, reply);
 }
 
 /* -- whether at all -- */
