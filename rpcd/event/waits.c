@@ -18,23 +18,13 @@ on_timer(struct ev_loop *loop, ev_timer *t, int events)
 	wait_end(t->data, true);
 }
 
-static void
-link_to(struct wait **head, struct wait *w)
-{
-	w->next = *head;
-	w->back = head;
-	if (w->next != NULL)
-		w->next->back = &w->next;
-	*head = w;
-}
-
 void
 wait_start(struct waits *list, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx)
 {
 	w->list = list;
 	w->fn = fn;
 	w->ctx = ctx;
-	link_to(&list->first, w);
+	LIST_INSERT_HEAD(&list->all, w, link);
 	ev_timer_init(&w->timer, on_timer, mono_seconds(timeout), 0.);
 	w->timer.data = w;
 	ev_timer_start(list->loop, &w->timer);
@@ -46,21 +36,19 @@ wait_stop(struct wait *w)
 	if (w->list == NULL)
 		return;
 	ev_timer_stop(w->list->loop, &w->timer);
-	*w->back = w->next;
-	if (w->next != NULL)
-		w->next->back = w->back;
+	LIST_REMOVE(w, link);
 	w->list = NULL;
 }
 
 void
 waits_wake(struct waits *list)
 {
-	struct wait *now = list->first;
+	struct wait_list now = list->all;
 
 	/* A request that waits again meanwhile waits for the next news. */
-	list->first = NULL;
-	if (now != NULL)
-		now->back = &now;
-	while (now != NULL)
-		wait_end(now, false);
+	LIST_INIT(&list->all);
+	if (!LIST_EMPTY(&now))
+		LIST_FIRST(&now)->link.le_prev = &LIST_FIRST(&now);
+	while (!LIST_EMPTY(&now))
+		wait_end(LIST_FIRST(&now), false);
 }

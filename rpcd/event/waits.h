@@ -4,18 +4,17 @@
 
 #include <ev.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "common/base/mono.h"
 
-struct wait;
-
 struct waits {
 	struct ev_loop *loop;
-	struct wait *first;
+	LIST_HEAD(wait_list, wait) all;
 };
 
 struct wait {				/* the caller's storage; zeroed before first use */
-	struct wait *next, **back;
+	LIST_ENTRY(wait) link;
 	struct waits *list;		/* NULL: does not wait */
 	ev_timer timer;
 	void (*fn)(void *ctx, bool timed_out);

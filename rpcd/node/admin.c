@@ -11,6 +11,7 @@
 
 #define NAMES_TIME MONO_S(15)		/* of a join, to look up what is named */
 #define ADMIN_TASKS_MAX 256
+#define QUESTION_BYTES_MAX 4096
 #define INFO_BYTES_MAX (4u << 20)
 #define INFO_WAIT MONO_S(5)		/* from memory: a daemon that takes longer is stopped, and that is shown */
 
@@ -41,13 +42,15 @@ struct admin {
 	bool closing;			/* admin_free() was called; the last task to end frees us */
 };
 
+/* A copy of what, whose rest is zero. */
 static struct task *
-task_new(struct admin *a)
+task_new(struct admin *a, const struct task *what)
 {
-	struct task *t = a->count >= ADMIN_TASKS_MAX ? NULL : calloc(1, sizeof(*t));
+	struct task *t = a->count >= ADMIN_TASKS_MAX ? NULL : malloc(sizeof(*t));
 
 	if (t == NULL)
 		return NULL;
+	*t = *what;
 	t->a = a;
 	LIST_INSERT_HEAD(&a->tasks, t, link);
 	a->count++;
@@ -66,115 +69,84 @@ task_free(struct task *t)
 	free(t);
 }
 
-/* With an error the daemon was not asked: done will not be called. */
-static enum tv_err
-task_begun(struct task *t, enum tv_err err)
-{
-	if (err != TV_OK)
-		task_free(t);
-	return err;
-}
-
 /* -- asking --------------------------------------------------------------- */
 
 static void answered(void *ctx, enum tv_err err, struct span body);
 
-/* Frees the body. */
+/* rec: NULL: there is nothing to say. */
 static enum tv_err
-ask_daemon(struct task *t, struct daemon_client *daemon, uint16_t type, struct buf *b, struct mono timeout)
+ask_daemon(struct task *t, struct daemon_client *daemon, uint16_t type, const struct schema *s, const void *rec,
+    struct mono timeout)
 {
-	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
+	struct buf b = BUF_INIT(QUESTION_BYTES_MAX);
+	enum tv_err err = TV_ENOMEM;
 
+	b.secret = true;		/* there may be a token in it */
+	if (rec != NULL)
+		schema_pack(s, rec, &b);
+	else
+		buf_putspan(&b, MSG_EMPTY);
 	t->asked = daemon->daemon;
-	if (err == TV_OK && daemon_client_call(daemon, type, buf_span(b), timeout, answered, t, &err) != 0)
+	if (!b.failed && daemon_client_call(daemon, type, buf_span(&b), timeout, answered, t, &err) != 0)
 		err = TV_OK;
-	buf_done(b);
+	buf_done(&b);
 	return err;
 }
 
+/* The same for a new task.  With an error the daemon was not asked, and done will not be called. */
 static enum tv_err
-leave_gossip(struct task *t)
+start_task(struct admin *a, const struct task *what, struct daemon_client *daemon, uint16_t type,
+    const struct schema *s, const void *rec, struct mono timeout)
 {
-	struct buf b = BUF_INIT(64);
+	struct task *t = task_new(a, what);
+	enum tv_err err = t == NULL ? TV_ELIMIT : ask_daemon(t, daemon, type, s, rec, timeout);
 
-	buf_putspan(&b, MSG_EMPTY);
-	return ask_daemon(t, t->a->gossip, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout);
+	if (t != NULL && err != TV_OK)
+		task_free(t);
+	return err;
 }
 
 enum tv_err
 admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done *done, void *ctx)
 {
-	struct buf b = BUF_INIT(4096);
-	struct task *t = task_new(a);
-
-	if (t == NULL)
-		return TV_ELIMIT;
-	t->done = done;
-	t->ctx = ctx;
-	schema_pack(&msg_join_schema, &(struct msg_join){ pool, { &addr, 1, true } }, &b);
-	return task_begun(t, ask_daemon(t, a->gossip, MSG_GOSSIP_JOIN, &b, mono_add(a->conf.call_timeout, NAMES_TIME)));
+	return start_task(a, &(struct task){ .done = done, .ctx = ctx }, a->gossip, MSG_GOSSIP_JOIN, &msg_join_schema,
+	    &(struct msg_join){ pool, { &addr, 1, true } }, mono_add(a->conf.call_timeout, NAMES_TIME));
 }
 
 enum tv_err
 admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *done, void *ctx)
 {
-	struct buf b = BUF_INIT(4096);
-	struct task *t = task_new(a);
-
-	if (t == NULL)
-		return TV_ELIMIT;
-	t->done = done;
-	t->ctx = ctx;
-	schema_pack(&msg_force_leave_schema, &(struct msg_force_leave){ node, prune }, &b);
-	return task_begun(t, ask_daemon(t, a->gossip, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout));
+	return start_task(a, &(struct task){ .done = done, .ctx = ctx }, a->gossip, MSG_GOSSIP_FORCE_LEAVE,
+	    &msg_force_leave_schema, &(struct msg_force_leave){ node, prune }, a->conf.call_timeout);
 }
 
 enum tv_err
 admin_leave(struct admin *a, bool force, struct span token, admin_done *done, void *ctx)
 {
-	struct task *t = task_new(a);
-	struct buf b = BUF_INIT(512);
+	struct task what = { .done = done, .ctx = ctx, .then_gossip = a->raft != NULL };
 
-	if (t == NULL)
-		return TV_ELIMIT;
-	t->done = done;
-	t->ctx = ctx;
-	log_info("triumvir", "%s starting leave", a->raft != NULL ? "server" : "client");
+	if (a->count < ADMIN_TASKS_MAX)
+		log_info("triumvir", "%s starting leave", a->raft != NULL ? "server" : "client");
 	if (a->raft == NULL)
-		return task_begun(t, leave_gossip(t));
-	t->then_gossip = true;
-	b.secret = true;
-	schema_pack(&msg_raft_leave_schema, &(struct msg_raft_leave){ force, token }, &b);
-	return task_begun(t, ask_daemon(t, a->raft, MSG_RAFT_LEAVE, &b, a->conf.leave_timeout));
+		return start_task(a, &what, a->gossip, MSG_GOSSIP_LEAVE, NULL, NULL, a->conf.leave_timeout);
+	return start_task(a, &what, a->raft, MSG_RAFT_LEAVE, &msg_raft_leave_schema,
+	    &(struct msg_raft_leave){ force, token }, a->conf.leave_timeout);
 }
 
 enum tv_err
 admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_value_done *done, void *ctx)
 {
-	struct buf b = BUF_INIT(4096);
-	struct task *t = task_new(a);
-
-	if (t == NULL)
-		return TV_ELIMIT;
-	t->value_done = done;
-	t->ctx = ctx;
-	schema_pack(&msg_coords_schema, &(struct msg_coords){ pool, { &node, node.len > 0, true } }, &b);
-	return task_begun(t, ask_daemon(t, a->gossip, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout));
+	return start_task(a, &(struct task){ .value_done = done, .ctx = ctx }, a->gossip, MSG_GOSSIP_COORDS,
+	    &msg_coords_schema, &(struct msg_coords){ pool, { &node, node.len > 0, true } }, a->conf.call_timeout);
 }
 
 enum tv_err
 admin_recover(struct admin *a, bool dry_run, struct span token, admin_value_done *done, void *ctx)
 {
-	struct buf b = BUF_INIT(512);
-	struct task *t = a->raft == NULL ? NULL : task_new(a);
-
-	if (t == NULL)
-		return a->raft == NULL ? TV_EINVAL : TV_ELIMIT;
-	t->value_done = done;
-	t->ctx = ctx;
-	b.secret = true;
-	schema_pack(&msg_raft_recover_schema, &(struct msg_raft_recover){ dry_run, token }, &b);
-	return task_begun(t, ask_daemon(t, a->raft, MSG_RAFT_RECOVER, &b, a->conf.leave_timeout));
+	if (a->raft == NULL)
+		return TV_EINVAL;
+	return start_task(a, &(struct task){ .value_done = done, .ctx = ctx }, a->raft, MSG_RAFT_RECOVER,
+	    &msg_raft_recover_schema, &(struct msg_raft_recover){ dry_run, token }, a->conf.leave_timeout);
 }
 
 /* -- answers -------------------------------------------------------------- */
@@ -211,7 +183,7 @@ answered(void *ctx, enum tv_err err, struct span body)
 	}
 	if (err == TV_OK && t->then_gossip) {
 		t->then_gossip = false;
-		err = leave_gossip(t);
+		err = ask_daemon(t, t->a->gossip, MSG_GOSSIP_LEAVE, NULL, NULL, t->a->conf.leave_timeout);
 		if (err == TV_OK)
 			return;
 		a.text = span_str("left the Raft configuration, but gossipd is not running: start it and leave again");
@@ -294,13 +266,11 @@ admin_info(struct admin *a, admin_info_done *done, void *ctx)
 {
 	struct span body = MSG_EMPTY;
 	struct mono wait = mono_min(a->conf.call_timeout, INFO_WAIT);
-	struct task *t = task_new(a);
+	struct task *t = task_new(a, &(struct task){ .info_done = done, .ctx = ctx });
 	enum tv_err err;
 
 	if (t == NULL)
 		return TV_ELIMIT;
-	t->info_done = done;
-	t->ctx = ctx;
 	for (int i = 0; i < 2; i++) {
 		struct info_part *part = &t->parts[i];
 
