@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/log.h"
 #include "common/text/json_text.h"
 #include "rpcd/audit/audit_line.h"
 
@@ -135,44 +136,12 @@ put_number(struct buf *out, const char *field, uint64_t value)
 }
 
 static void
-put_digits(struct buf *out, uint64_t v, unsigned digits)
-{
-	char text[20];
-
-	for (unsigned i = digits; i > 0; i--, v /= 10)
-		text[i - 1] = (char)('0' + v % 10);
-	buf_put(out, text, digits);
-}
-
-/*
- * "2026-11-21T03:09:24.123Z".  The date is counted from a 1 March: then the day that some years have more is the last
- * one.  Before 1970 there is nothing to tell.
- */
-static void
-put_time(struct buf *out, int64_t wall_ms)
-{
-	uint64_t ms = wall_ms < 0 ? 0 : (uint64_t)wall_ms, days = ms / 86400000 + 719468;
-	uint64_t of_era = days % 146097;
-	uint64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-	uint64_t of_year = of_era - (365 * year + year / 4 - year / 100), month = (5 * of_year + 2) / 153;
-	bool next = month >= 10;
-	const struct { uint64_t v; unsigned digits; char end; } parts[] = {
-		{ year + days / 146097 * 400 + next, 4, '-' }, { next ? month - 9 : month + 3, 2, '-' },
-		{ of_year - (153 * month + 2) / 5 + 1, 2, 'T' }, { ms / 3600000 % 24, 2, ':' },
-		{ ms / 60000 % 60, 2, ':' }, { ms / 1000 % 60, 2, '.' }, { ms % 1000, 3, 'Z' },
-	};
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		put_digits(out, parts[i].v, parts[i].digits);
-		buf_u8(out, (uint8_t)parts[i].end);
-	}
-}
-
-static void
 put_start(struct buf *out, int64_t wall_ms, const char *node)
 {
+	char stamp[LOG_TIME_BYTES];
+
 	buf_puts(out, "{\"time\":\"");
-	put_time(out, wall_ms);
+	buf_puts(out, log_time(wall_ms, stamp));
 	buf_u8(out, '"');
 	put_text(out, "node", node);
 }
