@@ -149,11 +149,12 @@ put_registry(const struct rpcd *p, struct buf *b)
 		{ "check_processes", checks.running },
 		{ "check_process_starts", checks.starts }, { "check_process_deaths", checks.deaths },
 		{ "check_process_stuck", checks.stuck },
-		{ "check_runs", checks.runs }, { "check_runs_under_way", checks.under_way },
-		{ "check_runs_postponed", checks.postponed }, { "check_runs_timed_out", checks.timed_out },
-		{ "check_runs_late", checks.late }, { "check_lookups", checks.lookups },
-		{ "check_lookups_unanswered", checks.lookups_unanswered }, { "check_lookups_old", checks.lookups_old },
-		{ "check_lookups_waiting", checks.lookups_waiting });
+		{ "check_runs", checks.runs.runs }, { "check_runs_under_way", checks.runs.under_way },
+		{ "check_runs_postponed", checks.runs.postponed }, { "check_runs_timed_out", checks.runs.timed_out },
+		{ "check_runs_late", checks.runs.late }, { "check_lookups", checks.runs.lookups },
+		{ "check_lookups_unanswered", checks.runs.lookups_unanswered },
+		{ "check_lookups_old", checks.runs.lookups_old },
+		{ "check_lookups_waiting", checks.runs.lookups_waiting });
 }
 
 /* What access control keeps out of the catalog: how much, the first of it, and why. */

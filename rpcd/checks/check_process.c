@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "common/base/log.h"
+#include "common/base/map.h"
 #include "common/net/msg.h"
 #include "common/proc/helper_monitor.h"
 #include "rpcd/checks/check_process.h"
@@ -23,9 +24,8 @@
 struct check_task {
 	struct check_process *process;
 	LIST_ENTRY(check_task) link;
+	struct map_node node;		/* whose hash is its handle */
 	void *ctx;
-	uint32_t place;			/* in the table: the lower half of its handle */
-	uint32_t serial;		/* of the task that has the place: the upper half */
 	bool sent;			/* to the process that runs */
 };
 
@@ -33,18 +33,12 @@ struct check_process {
 	struct check_process_conf conf;
 	struct helper *helper;
 	LIST_HEAD(, check_task) list;
-	struct check_task **table;
-	uint32_t places, tasks, serial;
+	struct map tasks;
+	uint64_t handles;		/* given out */
 	bool syncing;			/* waits until the process has taken what was sent */
 	uint64_t sync_id;
 	struct msg_check_stats runs;
 };
-
-static uint64_t
-handle_of(const struct check_task *t)
-{
-	return (uint64_t)t->serial << 32 | t->place;
-}
 
 /* -- to the process -- */
 
@@ -56,7 +50,7 @@ send_task(struct check_process *p, struct check_task *t)
 	t->sent = true;
 	if (!p->conf.describe(t->ctx, &put))
 		return;
-	put.handle = handle_of(t);
+	put.handle = t->node.hash;
 	/* Else it closes. */
 	(void)chan_send_record(helper_chan(p->helper), MSG_CHECK_PUT, 0, &msg_check_put_schema, &put);
 }
@@ -91,12 +85,11 @@ take_result(struct check_process *p, struct span body)
 {
 	struct msg_check_result r = { 0 };
 	enum tv_err err = msg_read(&msg_check_result_schema, body, NULL, &r);
-	uint32_t place = (uint32_t)r.handle;
 
 	if (err != TV_OK)
 		return err;
-	struct check_task *t = place < p->places ? p->table[place] : NULL;
-	if (t != NULL && handle_of(t) == r.handle)	/* else it went meanwhile */
+	struct check_task *t = MAP_ENTRY(map_find(&p->tasks, r.handle), struct check_task, node);
+	if (t != NULL)			/* else it went meanwhile */
 		p->conf.result(t->ctx, r.status, r.output);
 	return TV_OK;
 }
@@ -195,44 +188,17 @@ check_monitor_start(const struct check_monitor_conf *conf, int *fd, char *errbuf
 
 /* -- tasks -- */
 
-static bool
-find_place(struct check_process *p, struct check_task *t)
-{
-	uint32_t places = p->places == 0 ? 64 : p->places * 2;
-
-	if (p->tasks == p->places) {
-		struct check_task **table = realloc(p->table, places * sizeof(struct check_task *));
-
-		if (table == NULL)
-			return false;
-		memset(table + p->places, 0, (places - p->places) * sizeof(struct check_task *));
-		t->place = p->places;
-		p->table = table;
-		p->places = places;
-	} else {
-		uint32_t from = p->serial % p->places;	/* a free one is near: half of them are, mostly */
-
-		for (t->place = from; p->table[t->place] != NULL;)
-			t->place = (t->place + 1) % p->places;
-	}
-	p->table[t->place] = t;
-	t->serial = ++p->serial;
-	return true;
-}
-
 struct check_task *
 check_process_add(struct check_process *p, void *task_ctx)
 {
 	struct check_task *t = calloc(1, sizeof(*t));
 
-	if (t == NULL || !find_place(p, t)) {
-		free(t);
+	if (t == NULL)
 		return NULL;
-	}
 	t->process = p;
 	t->ctx = task_ctx;
 	LIST_INSERT_HEAD(&p->list, t, link);
-	p->tasks++;
+	map_add(&p->tasks, &t->node, ++p->handles);
 	check_process_changed(t);
 	return t;
 }
@@ -261,10 +227,10 @@ check_process_remove(struct check_task *t)
 
 	if (t->sent && c != NULL)
 		(void)chan_send_record(c, MSG_CHECK_DROP, 0, &msg_check_drop_schema,
-		    &(struct msg_check_drop){ handle_of(t) });
+		    &(struct msg_check_drop){ t->node.hash });
 	LIST_REMOVE(t, link);
-	p->table[t->place] = NULL;
-	if (--p->tasks == 0)
+	map_remove(&p->tasks, &t->node);
+	if (p->tasks.count == 0)
 		helper_want(p->helper, false);
 	free(t);
 }
@@ -284,7 +250,7 @@ check_process_reload(struct check_process *p, int level)
 void
 check_process_stats(const struct check_process *p, struct check_process_stats *out)
 {
-	*out = (struct check_process_stats){ .tasks = p->tasks, .runs = p->runs };
+	*out = (struct check_process_stats){ .tasks = p->tasks.count, .runs = p->runs };
 	helper_stats(p->helper, &out->life);
 	(void)helper_state(p->helper, out->state);
 }
@@ -322,6 +288,6 @@ check_process_free(struct check_process *p)
 		LIST_REMOVE(t, link);
 		free(t);
 	}
-	free(p->table);
+	map_done(&p->tasks);
 	free(p);
 }

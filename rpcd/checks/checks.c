@@ -312,15 +312,8 @@ checks_stats(const struct checks *c, struct checks_stats *out)
 		out->stuck += s.life.stuck;
 		out->running += s.life.running;
 		memcpy(out->states[i], s.state, sizeof(s.state));
-		out->runs += s.runs.runs;
-		out->under_way += s.runs.under_way;
-		out->postponed += s.runs.postponed;
-		out->timed_out += s.runs.timed_out;
-		out->late += s.runs.late;
-		out->lookups += s.runs.lookups;
-		out->lookups_unanswered += s.runs.lookups_unanswered;
-		out->lookups_old += s.runs.lookups_old;
-		out->lookups_waiting += s.runs.lookups_waiting;
+		for (size_t n = 0; n < sizeof(s.runs) / sizeof(uint64_t); n++)
+			((uint64_t *)&out->runs)[n] += ((uint64_t *)&s.runs)[n];
 	}
 }
 

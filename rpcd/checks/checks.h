@@ -9,6 +9,7 @@
 #include <ev.h>
 
 #include "common/proc/helper.h"
+#include "common/record/messages.h"
 #include "rpcd/check/role.h"
 #include "rpcd/registry/registry.h"
 
@@ -39,8 +40,7 @@ struct checks_stats {
 	uint64_t aliases;
 	uint64_t starts, deaths, stuck;	/* of the processes: struct helper_stats */
 	/* Since the processes that are there began, but under_way and lookups_waiting: see messages.h. */
-	uint64_t runs, under_way, postponed, timed_out, late;
-	uint64_t lookups, lookups_unanswered, lookups_old, lookups_waiting;
+	struct msg_check_stats runs;
 	unsigned running;		/* processes */
 	char states[CHECK_ROLES][HELPER_STATE_BYTES];	/* helper_state() of each; "": not run here */
 };
