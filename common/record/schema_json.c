@@ -429,28 +429,6 @@ schema_from_json(const struct schema *s, json_t *obj, unsigned flags, struct are
 	return fill_object(&j, s, 0, obj, rec);
 }
 
-/* How deep the text nests; brackets inside strings do not count. */
-static unsigned
-nesting(struct span body)
-{
-	unsigned depth = 0, deepest = 0;
-	bool in_string = false;
-
-	for (size_t i = 0; i < body.len; i++) {
-		uint8_t c = body.p[i];
-
-		if (in_string && c == '\\')
-			i++;
-		else if (c == '"')
-			in_string = !in_string;
-		else if (!in_string && (c == '{' || c == '['))
-			deepest = ++depth > deepest ? depth : deepest;
-		else if (!in_string && (c == '}' || c == ']') && depth > 0)
-			depth--;
-	}
-	return deepest;
-}
-
 /* The digits at p are a number that needs the 64th bit. */
 static bool
 needs_mark(const uint8_t *p, size_t len)
@@ -517,7 +495,7 @@ json_first_value(struct span body, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "EOF");
 		return NULL;
 	}
-	if (body.len > JSON_BYTES_MAX || nesting(body) > JSON_DEPTH_MAX) {
+	if (body.len > JSON_BYTES_MAX || json_depth(body) > JSON_DEPTH_MAX) {
 		snprintf(errbuf, cap, "JSON is too large or nested too deeply (limit: %u levels)", JSON_DEPTH_MAX);
 		return NULL;
 	}

@@ -1,4 +1,4 @@
-/* Base64, standard alphabet with padding (RFC 4648 section 4). */
+/* Base64 and base64url (RFC 4648, sections 4 and 5). */
 #include "common/text/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -31,7 +31,7 @@ base64_encode(struct span in, struct buf *out)
 
 /* 0..63, or -1. */
 static int
-digit_value(uint8_t c)
+digit_value(uint8_t c, const char last[2])
 {
 	if (c >= 'A' && c <= 'Z')
 		return c - 'A';
@@ -39,27 +39,30 @@ digit_value(uint8_t c)
 		return c - 'a' + 26;
 	if (c >= '0' && c <= '9')
 		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
+	return c == last[0] ? 62 : c == last[1] ? 63 : -1;
 }
 
-/* Four digits, of which the last `pad` are padding: 3 - pad bytes. */
+/* Digits without padding; last: the two that the alphabets have apart. */
 static bool
-decode_group(const uint8_t *p, unsigned pad, uint8_t dst[3])
+decode_digits(struct span in, const char last[2], struct buf *out)
 {
-	uint32_t v = 0;
+	for (size_t i = 0; i < in.len; i += 4) {
+		size_t n = in.len - i < 4 ? in.len - i : 4;
+		uint32_t v = 0;
 
-	for (unsigned i = 0; i < 4; i++) {
-		int d = i < 4 - pad ? digit_value(p[i]) : 0;
+		for (size_t k = 0; k < 4; k++) {
+			int d = k < n ? digit_value(in.p[i + k], last) : 0;
 
-		if (d < 0)
+			if (d < 0)
+				return false;
+			v = v << 6 | (uint32_t)d;
+		}
+		/* Bits that are cut off must be zero, so that each value has one spelling. */
+		if (n == 1 || (v & ((1u << 8 * (4 - n)) - 1)) != 0)
 			return false;
-		v = v << 6 | (uint32_t)d;
+		buf_put(out, (uint8_t[]){ (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v }, n - 1);
 	}
-	dst[0] = (uint8_t)(v >> 16);
-	dst[1] = (uint8_t)(v >> 8);
-	dst[2] = (uint8_t)v;
-	/* Bits that the padding cuts off must be zero, so that each value has one spelling. */
-	return pad == 0 || (pad == 1 ? dst[2] == 0 : dst[1] == 0 && dst[2] == 0);
+	return true;
 }
 
 enum tv_err
@@ -69,18 +72,17 @@ base64_decode(struct span in, struct buf *out)
 
 	if (in.len % 4 != 0)
 		return TV_EFORMAT;
-	for (size_t i = 0; i < in.len; i += 4) {
-		const uint8_t *p = in.p + i;
-		unsigned pad = 0;
-		uint8_t bytes[3];
-
-		if (i + 4 == in.len)
-			pad = p[3] != '=' ? 0 : p[2] != '=' ? 1 : 2;
-		if (!decode_group(p, pad, bytes)) {
-			out->len = before;
-			return TV_EFORMAT;
-		}
-		buf_put(out, bytes, 3 - pad);
+	for (unsigned i = 0; i < 2 && in.len > 0 && in.p[in.len - 1] == '='; i++)
+		in.len--;
+	if (!decode_digits(in, "+/", out)) {
+		out->len = before;
+		return TV_EFORMAT;
 	}
 	return out->failed ? TV_ELIMIT : TV_OK;
+}
+
+bool
+base64url_decode(struct span in, struct buf *out)
+{
+	return decode_digits(in, "-_", out) && !out->failed;
 }

@@ -216,3 +216,24 @@ json_pretty(struct span compact, struct buf *out)
 	}
 	buf_u8(out, '\n');
 }
+
+unsigned
+json_depth(struct span text)
+{
+	unsigned depth = 0, deepest = 0;
+	bool in_string = false;
+
+	for (size_t i = 0; i < text.len; i++) {
+		uint8_t c = text.p[i];
+
+		if (in_string && c == '\\')
+			i++;
+		else if (c == '"')
+			in_string = !in_string;
+		else if (!in_string && (c == '{' || c == '['))
+			deepest = ++depth > deepest ? depth : deepest;
+		else if (!in_string && (c == '}' || c == ']') && depth > 0)
+			depth--;
+	}
+	return deepest;
+}

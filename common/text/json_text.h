@@ -12,6 +12,8 @@ void text_quote(struct span text, struct buf *out);
 void json_number(double v, struct buf *out);
 /* Re-indents compact JSON with 4 spaces and a final newline (?pretty). */
 void json_pretty(struct span compact, struct buf *out);
+/* How deep a text nests objects and lists, before a parser sees it; brackets in strings do not count. */
+unsigned json_depth(struct span text);
 /* Length of the valid UTF-8 sequence of two to four bytes at p < end; 0 when there is none (or ASCII). */
 size_t utf8_length(const uint8_t *p, const uint8_t *end);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/text/base64.h"
 #include "common/text/json_text.h"
 #include "raftd/login/jwks.h"
 
@@ -27,7 +28,7 @@ number_of(json_t *key, const char *name, struct buf *out)
 {
 	struct span text = text_of(key, name);
 
-	return text.len > 0 && jwt_base64(text, out) && out->len > 0;
+	return text.len > 0 && base64url_decode(text, out) && out->len > 0;
 }
 
 static struct span

@@ -3,6 +3,7 @@
 #include <gnutls/x509.h>
 
 #include "common/record/records.h"
+#include "common/text/base64.h"
 #include "common/text/json_text.h"
 #include "raftd/login/jwt.h"
 
@@ -216,40 +217,6 @@ jwt_key_free(struct jwt_key *k)
 
 /* -- its parts -- */
 
-static int
-digit_of(uint8_t c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '-' ? 62 : c == '_' ? 63 : -1;
-}
-
-bool
-jwt_base64(struct span in, struct buf *out)
-{
-	uint32_t bits = 0;
-	unsigned have = 0;
-
-	for (size_t i = 0; i < in.len; i++) {
-		int d = digit_of(in.p[i]);
-
-		if (d < 0)
-			return false;
-		bits = bits << 6 | (uint32_t)d;
-		have += 6;
-		if (have >= 8) {
-			have -= 8;
-			buf_u8(out, (uint8_t)(bits >> have));
-			bits &= (1u << have) - 1;
-		}
-	}
-	return have < 6 && bits == 0 && !out->failed;
-}
-
 static bool
 split(struct span token, struct span parts[3])
 {
@@ -267,27 +234,6 @@ split(struct span token, struct span parts[3])
 	return n == 3;
 }
 
-static unsigned
-depth_of(struct span json)
-{
-	unsigned depth = 0, most = 0;
-	bool text = false;
-
-	for (size_t i = 0; i < json.len; i++) {
-		uint8_t c = json.p[i];
-
-		if (text && c == '\\')
-			i++;
-		else if (c == '"')
-			text = !text;
-		else if (!text && (c == '{' || c == '['))
-			most = ++depth > most ? depth : most;
-		else if (!text && (c == '}' || c == ']') && depth > 0)
-			depth--;
-	}
-	return most;
-}
-
 /* Numbers beyond 64 bits lose digits. */
 json_t *
 jwt_object(struct span text)
@@ -296,7 +242,7 @@ jwt_object(struct span text)
 	json_error_t why;
 	json_t *v;
 
-	if (text.len == 0 || depth_of(text) > JWT_DEPTH_MAX)
+	if (text.len == 0 || json_depth(text) > JWT_DEPTH_MAX)
 		return NULL;
 	v = json_loadb((const char *)text.p, text.len, flags, &why);
 	if (v == NULL && json_error_code(&why) == json_error_numeric_overflow)
@@ -398,7 +344,7 @@ jwt_verify_by(struct span token, const struct jwt_trust *trust, json_t **claims,
 		buf_printf(why, "%sit is longer than %u bytes", trust->malformed, ACL_BEARER_BYTES_MAX);
 	} else if (!split(token, parts)) {
 		buf_printf(why, "%ssquare/go-jose: compact JWS format must have three parts", trust->malformed);
-	} else if (!jwt_base64(parts[0], &head) || !jwt_base64(parts[1], &body) || !jwt_base64(parts[2], &sig)) {
+	} else if (!base64url_decode(parts[0], &head) || !base64url_decode(parts[1], &body) || !base64url_decode(parts[2], &sig)) {
 		buf_printf(why, "%sits parts are no base64url", trust->malformed);
 	} else if (!read_head(buf_span(&head), &h)) {
 		buf_printf(why, "%sits head is no JSON object that names an algorithm", trust->malformed);

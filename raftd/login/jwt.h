@@ -45,8 +45,6 @@ enum tv_err jwt_key_from_point(gnutls_ecc_curve_t curve, struct span x, struct s
 void jwt_key_free(struct jwt_key *k);
 /* One bit of its own for each algorithm that JWTSupportedAlgs may name; 0: none. */
 uint32_t jwt_algorithm_bit(struct span name);
-/* Base64url without padding (RFC 7515, appendix C); what stands for the same bytes in two ways is refused.  False: it is none. */
-bool jwt_base64(struct span in, struct buf *out);
 /* A JSON object and nothing behind it, of at most JWT_DEPTH_MAX levels, in which no name stands twice.  NULL: it is none. */
 json_t *jwt_object(struct span text);
 /*

@@ -55,6 +55,35 @@ START_TEST(base64_refuses)
 }
 END_TEST
 
+START_TEST(base64url)
+{
+	static const struct { const char *plain, *coded; } v[] = {
+		{ "", "" }, { "f", "Zg" }, { "fo", "Zm8" }, { "foo", "Zm9v" }, { "foob", "Zm9vYg" }, { "?>~", "Pz5-" }, { "???", "Pz8_" },
+	};
+	static const char *const bad[] = { "Z", "Zm9vZ", "Zg==", "Zh", "Zm9", "Pz5+", "Pz8/", "Zm 9" };
+	struct buf b = BUF_INIT(TEXT_MAX);
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		buf_reset(&b);
+		ck_assert(base64url_decode(span_str(v[i].coded), &b));
+		ck_assert_str_eq(text_of(&b), v[i].plain);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		buf_reset(&b);
+		ck_assert_msg(!base64url_decode(span_str(bad[i]), &b), "%s", bad[i]);
+	}
+	buf_done(&b);
+}
+END_TEST
+
+START_TEST(json_nesting)
+{
+	ck_assert_uint_eq(json_depth(span_str("1")), 0);
+	ck_assert_uint_eq(json_depth(span_str("{\"a\":[1,{\"b\":\"]}[{\\\"[[\"}]}")), 3);
+	ck_assert_uint_eq(json_depth(span_str("]][")), 1);
+}
+END_TEST
+
 START_TEST(quoting)
 {
 	static const struct { struct span in; const char *out; } v[] = {
@@ -359,6 +388,8 @@ main(void)
 
 	tcase_add_test(t, base64_vectors);
 	tcase_add_test(t, base64_refuses);
+	tcase_add_test(t, base64url);
+	tcase_add_test(t, json_nesting);
 	tcase_add_test(t, quoting);
 	tcase_add_test(t, indenting);
 	tcase_add_test(t, numbers);

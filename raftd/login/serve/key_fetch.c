@@ -152,10 +152,8 @@ on_ended(void *ctx, enum helper_end why)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int events)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
-	(void)loop;
-	(void)events;
 	end_failed(w->data, span_str(SILENT));
 }
 
