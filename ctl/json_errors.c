@@ -17,9 +17,8 @@ static struct {
 } kept;
 
 static void
-on_end(int status, void *arg)
+on_end(int status, void *arg UNUSED)
 {
-	(void)arg;
 	json_errors_end(status);
 }
 

@@ -198,9 +198,8 @@ resource_set_text(const struct ctl *ctl, const struct resource_field *f, json_t 
 }
 
 int
-resource_set_true(const struct ctl *ctl, const struct resource_field *f, json_t *thing)
+resource_set_true(const struct ctl *ctl UNUSED, const struct resource_field *f, json_t *thing)
 {
-	(void)ctl;
 	json_object_set_new(thing, f->key, json_true());
 	return 0;
 }

@@ -244,11 +244,10 @@ on_accept(void *ctx, void *conn, uid_t uid)
 }
 
 static enum tv_err
-on_hello(void *ctx, void *conn, const struct frame *f)
+on_hello(void *ctx UNUSED, void *conn, const struct frame *f)
 {
 	struct client *c = conn;
 
-	(void)ctx;
 	c->keys = c->may_keys && greet_is(f, "rpcd");
 	if (c->keys)
 		handlers_send_keys(c);

@@ -460,14 +460,12 @@ pool_over(struct handlers *h, struct keyring_ask *ask, const struct pool *p)
 }
 
 static void
-on_soon(struct ev_loop *loop, ev_timer *w, int revents)
+on_soon(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct keyring_ask *ask = w->data;
 	struct handlers *h = ask->h;
 	bool again[ENGINE_POOLS];
 
-	(void)loop;
-	(void)revents;
 	for (int i = 0; i < ENGINE_POOLS; i++) {
 		again[i] = ask->pools[i].again;
 		ask->pools[i].again = false;

@@ -60,13 +60,11 @@ remember_addr(struct pool_joins *pj, const struct addr *addr)
 
 /* The next ones, each by a join of its own: the first that answers is enough. */
 static void
-on_rejoin(struct ev_loop *loop, ev_timer *w, int revents)
+on_rejoin(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct pool_joins *pj = w->data;
 	struct engine *e = pj->joiner->e;
 
-	(void)loop;
-	(void)revents;
 	if (e->leaving || (pj->settled && !engine_is_alone(e, pj->kind)))
 		return;
 	if (pj->known_at == pj->known_count)
@@ -95,12 +93,10 @@ settle(struct joiner *j)
 }
 
 static void
-on_patience(struct ev_loop *loop, ev_timer *w, int revents)
+on_patience(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct joiner *j = w->data;
 
-	(void)loop;
-	(void)revents;
 	for (int i = 0; i < ENGINE_POOLS; i++)
 		j->pools[i].settled = true;
 	settle(j);
@@ -234,7 +230,7 @@ in_wan(const struct engine *e, struct span lan_name)
 }
 
 static void
-on_flood(struct ev_loop *loop, ev_timer *w, int revents)
+on_flood(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct joiner *j = w->data;
 	struct engine *e = j->e;
@@ -243,7 +239,6 @@ on_flood(struct ev_loop *loop, ev_timer *w, int revents)
 	uint32_t cursor = 0;
 	unsigned count = 0;
 
-	(void)revents;
 	w->repeat = mono_seconds(e->opts->flood_interval);
 	ev_timer_again(loop, w);
 	if (j->flooding || e->leaving)

@@ -102,8 +102,7 @@ kring_seed(struct kring *k, const char *cluster_key, char *errbuf, size_t cap)
 	k->seed_path = strdup(cluster_key);
 	if (k->seed_path != NULL)
 		return TV_OK;
-	snprintf(errbuf, cap, "out of memory");
-	return TV_ENOMEM;
+	return tv_fail(errbuf, cap, TV_ENOMEM, "out of memory");
 }
 
 /* A key of cluster.key that the file does not have. */
@@ -142,8 +141,7 @@ set_paths(struct kring *k, const char *dir, char *errbuf, size_t cap)
 	k->path = strdup(path);
 	if (k->dir != NULL && k->path != NULL)
 		return TV_OK;
-	snprintf(errbuf, cap, "out of memory");
-	return TV_ENOMEM;
+	return tv_fail(errbuf, cap, TV_ENOMEM, "out of memory");
 }
 
 enum tv_err
@@ -157,9 +155,9 @@ kring_open(struct kring *k, const char *dir, bool plaintext_wanted, char *errbuf
 	if (s->seed.count == 0) {
 		if (plaintext_wanted || access(k->path, F_OK) != 0)
 			return TV_OK;
-		snprintf(errbuf, cap, "%s exists, but there is no cluster key: this node used encryption and would "
-		    "now send plaintext. Restore cluster.key, or set encryption = \"off\" in cluster.conf", k->path);
-		return TV_EPERM;
+		return tv_fail(errbuf, cap, TV_EPERM, "%s exists, but there is no cluster key: this node used "
+		    "encryption and would now send plaintext. Restore cluster.key, or set encryption = \"off\" in "
+		    "cluster.conf", k->path);
 	}
 	err = keyring_read(k, errbuf, cap);
 	if (err == TV_ENOENT) {
@@ -239,10 +237,8 @@ kring_change(struct kring *k, enum kring_op op, struct span key, bool all, char 
 	struct secrets *s = k->s;
 	enum tv_err err;
 
-	if (s->live.count == 0) {
-		snprintf(text, cap, "No keyring available (encryption not enabled)");
-		return TV_EPERM;
-	}
+	if (s->live.count == 0)
+		return tv_fail(text, cap, TV_EPERM, "No keyring available (encryption not enabled)");
 	s->undo = s->live;
 	err = apply(s, op, key, text, cap);
 	if (err == TV_OK) {

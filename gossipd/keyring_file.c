@@ -184,19 +184,15 @@ keyring_read(struct kring *k, char *errbuf, size_t cap)
 
 	if (err == TV_ENOENT)
 		return err;
-	if (err != TV_OK) {
-		snprintf(errbuf, cap, "%s", why);
-		return err;
-	}
+	if (err != TV_OK)
+		return tv_fail(errbuf, cap, err, "%s", why);
 	wrong = keyring_parse(span_of(text, len), &k->s->stored);
 	sodium_free(text);	/* wipes */
 	if (wrong == NULL)
 		return TV_OK;
-	snprintf(errbuf, cap, "%s: damaged: %s. Move it away and start again: this node then begins with %s, which "
-	    "must "
-	    "hold the key that the cluster uses now (clusterctl keyring export on another node)", k->path,
-	    wrong, k->seed_path);
-	return TV_EFORMAT;
+	return tv_fail(errbuf, cap, TV_EFORMAT, "%s: damaged: %s. Move it away and start again: this node then begins "
+	    "with %s, which must hold the key that the cluster uses now (clusterctl keyring export on another node)",
+	    k->path, wrong, k->seed_path);
 }
 
 void

@@ -48,10 +48,8 @@ static enum tv_err
 load_keys(struct engine *e, char *errbuf, size_t cap)
 {
 	e->keys = kring_new();
-	if (e->keys == NULL) {
-		snprintf(errbuf, cap, "no locked memory for the keys (see LimitMEMLOCK)");
-		return TV_ENOMEM;
-	}
+	if (e->keys == NULL)
+		return tv_fail(errbuf, cap, TV_ENOMEM, "no locked memory for the keys (see LimitMEMLOCK)");
 	return e->cluster->have_keys ? kring_seed(e->keys, e->cluster->cluster_key, errbuf, cap) : TV_OK;
 }
 
@@ -65,9 +63,8 @@ bind_pool(struct engine *e, enum gossip_pool pool, char *errbuf, size_t cap)
 		e->tcp_fds[pool] = listen_tcp(e->cluster->bind, port);
 	if (e->tcp_fds[pool] >= 0)
 		return TV_OK;
-	snprintf(errbuf, cap, "cannot listen on %s:%u (%s, gossip of the %s): %s", e->cluster->bind, port,
-	    e->udp_fds[pool] < 0 ? "UDP" : "TCP", engine_pool_name(pool), strerror(errno));
-	return TV_ESYS;
+	return tv_fail(errbuf, cap, TV_ESYS, "cannot listen on %s:%u (%s, gossip of the %s): %s", e->cluster->bind,
+	    port, e->udp_fds[pool] < 0 ? "UDP" : "TCP", engine_pool_name(pool), strerror(errno));
 }
 
 static enum tv_err
@@ -80,10 +77,8 @@ open_all(struct engine *e, const struct daemon_spec *spec, char *errbuf, size_t 
 	for (int i = 0; i < ENGINE_POOLS; i++)
 		e->udp_fds[i] = e->tcp_fds[i] = -1;
 	/* Before any key is read: it forks. */
-	if ((e->resolver = resolver_open(e->cluster)) == NULL) {
-		snprintf(errbuf, cap, "%s", tv_strerror(TV_ENOMEM));
-		return TV_ENOMEM;
-	}
+	if ((e->resolver = resolver_open(e->cluster)) == NULL)
+		return tv_fail(errbuf, cap, TV_ENOMEM, "%s", tv_strerror(TV_ENOMEM));
 	err = load_keys(e, errbuf, cap);
 	for (enum gossip_pool pool = POOL_LAN; pool <= POOL_WAN && err == TV_OK; pool++)
 		if (has_pool(e, pool))
@@ -94,8 +89,7 @@ open_all(struct engine *e, const struct daemon_spec *spec, char *errbuf, size_t 
 	e->client_fd = daemon_socket(spec, path);
 	if (e->client_fd >= 0)
 		return TV_OK;
-	snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
-	return TV_ESYS;
+	return tv_fail(errbuf, cap, TV_ESYS, "%s: %s", path, strerror(errno));
 }
 
 /* -- without privileges ---------------------------------------------------------------- */
@@ -211,24 +205,20 @@ on_response(void *ctx, struct pool *p, const struct swim_response *r)
 static void close_all(struct engine *e);
 
 static void
-on_pause_over(struct ev_loop *loop, ev_timer *w, int revents)
+on_pause_over(struct ev_loop *loop UNUSED, ev_timer *w UNUSED, int revents UNUSED)
 {
-	(void)loop;
-	(void)w;
-	(void)revents;
 	daemon_quit(1);
 }
 
 /* Out of the pools, and of the reach of clients, before the pause: two nodes of one name are worse than one less. */
 static void
-on_name_lost(struct ev_loop *loop, ev_timer *w, int revents)
+on_name_lost(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct engine *e = w->data;
 	unsigned count;
 	struct mono pause = conflict_pause(e->state_dir, clock_wall_ns(), &count);
 	char text[64];
 
-	(void)revents;
 	close_all(e);
 	if (pause.ns > 0) {
 		log_warn("serf", "the name was lost %u times in succession: ending in %lld s, so that a start after "
@@ -298,11 +288,8 @@ on_unreadable(void *ctx, struct pool *p, const struct addr *from, bool dialled)
 }
 
 static void
-on_quit(struct ev_loop *loop, ev_timer *w, int revents)
+on_quit(struct ev_loop *loop UNUSED, ev_timer *w UNUSED, int revents UNUSED)
 {
-	(void)loop;
-	(void)w;
-	(void)revents;
 	daemon_quit(0);
 }
 

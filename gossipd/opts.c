@@ -165,16 +165,13 @@ gossip_conf_port(const char *text)
 static enum tv_err
 check_ports(const struct conf_list *ports, char *errbuf, size_t cap)
 {
-	if (ports->count > GOSSIP_PEER_PORTS_MAX) {
-		snprintf(errbuf, cap, "gossipd.conf: peer_ports: at most %d", GOSSIP_PEER_PORTS_MAX);
-		return TV_EINVAL;
-	}
+	if (ports->count > GOSSIP_PEER_PORTS_MAX)
+		return tv_fail(errbuf, cap, TV_EINVAL, "gossipd.conf: peer_ports: at most %d", GOSSIP_PEER_PORTS_MAX);
 	for (size_t i = 0; i < ports->count; i++) {
 		if (gossip_conf_port(ports->items[i]) != 0)
 			continue;
-		snprintf(errbuf, cap, "gossipd.conf: peer_ports: \"%s\" is not a port (write \"7946\"; 1 to 65535)",
-		    ports->items[i]);
-		return TV_EINVAL;
+		return tv_fail(errbuf, cap, TV_EINVAL, "gossipd.conf: peer_ports: \"%s\" is not a port (write "
+		    "\"7946\"; 1 to 65535)", ports->items[i]);
 	}
 	return TV_OK;
 }
@@ -191,17 +188,13 @@ gossip_conf_check(const struct gossip_conf *c, char *errbuf, size_t cap)
 			struct mono value;
 
 			memcpy(&value, (const char *)&t + floors[i].offset, sizeof(value));
-			if (mono_before(value, floors[i].min)) {
-				snprintf(errbuf, cap, "gossipd.conf: %s.%s: write at least %lldms", names[pool],
-				    floors[i].key, (long long)mono_ms(floors[i].min));
-				return TV_EINVAL;
-			}
+			if (mono_before(value, floors[i].min))
+				return tv_fail(errbuf, cap, TV_EINVAL, "gossipd.conf: %s.%s: write at least %lldms",
+				    names[pool], floors[i].key, (long long)mono_ms(floors[i].min));
 		}
-		if (!mono_before(t.probe_timeout, t.probe_interval)) {
-			snprintf(errbuf, cap, "gossipd.conf: %s.probe_timeout: must be shorter than %s.probe_interval",
-			    names[pool], names[pool]);
-			return TV_EINVAL;
-		}
+		if (!mono_before(t.probe_timeout, t.probe_interval))
+			return tv_fail(errbuf, cap, TV_EINVAL, "gossipd.conf: %s.probe_timeout: must be shorter than "
+			    "%s.probe_interval", names[pool], names[pool]);
 	}
 	return check_ports(&c->peer_ports, errbuf, cap);
 }

@@ -274,23 +274,20 @@ on_end(void *ctx, uint64_t id, const struct stream_message *m, enum tv_err why)
 }
 
 static void
-on_tick(struct ev_loop *loop, ev_timer *w, int revents)
+on_tick(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct swim_input in = { .type = SWIM_IN_TICK };
 
-	(void)loop;
-	(void)revents;
 	(void)feed_now(w->data, &in);
 }
 
 /* A disk that failed is tried again, less often. */
 static void
-on_flush(struct ev_loop *loop, ev_timer *w, int revents)
+on_flush(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct pool *p = w->data;
 	double interval = mono_seconds(p->conf.opts->snapshot_interval);
 
-	(void)revents;
 	ev_timer_stop(loop, w);
 	w->repeat = interval;
 	if (snapshot_flush(p->snapshot, p->core))

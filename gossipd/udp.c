@@ -112,10 +112,8 @@ read_batch(struct udp *u)
 }
 
 static void
-on_readable(struct ev_loop *loop, ev_io *w, int revents)
+on_readable(struct ev_loop *loop UNUSED, ev_io *w, int revents UNUSED)
 {
-	(void)loop;
-	(void)revents;
 	for (int i = 0; i < BATCHES_PER_TURN; i++)
 		if (read_batch(w->data) < BATCH)
 			return;

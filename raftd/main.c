@@ -62,19 +62,15 @@ bind_sockets(struct raftd *d, char *errbuf, size_t cap)
 	char path[512];
 
 	d->link_fd = listen_tcp(d->cluster.bind, d->cluster.raft_port);
-	if (d->link_fd < 0) {
-		snprintf(errbuf, cap, "cannot listen on %s port %u: %s", d->cluster.bind, d->cluster.raft_port,
-		    strerror(errno));
-		return TV_ESYS;
-	}
+	if (d->link_fd < 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "cannot listen on %s port %u: %s", d->cluster.bind,
+		    d->cluster.raft_port, strerror(errno));
 	snprintf(path, sizeof(path), "%s/raftd.sock", d->cluster.run_dir);
 	if (d->conf.socket_path != NULL)
 		snprintf(path, sizeof(path), "%s", d->conf.socket_path);
 	d->socket_fd = daemon_socket(d->spec, path);
-	if (d->socket_fd < 0) {
-		snprintf(errbuf, cap, "cannot listen on %s: %s", path, strerror(errno));
-		return TV_ESYS;
-	}
+	if (d->socket_fd < 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "cannot listen on %s: %s", path, strerror(errno));
 	return TV_OK;
 }
 

@@ -114,29 +114,22 @@ check_first_token(const struct raftd_conf *c, char *errbuf, size_t cap)
 
 	if (secret.len == 0 || (uuid_parse(secret, NULL) && !span_starts(secret, span_str(UUID_RESERVED))))
 		return TV_OK;
-	snprintf(errbuf, cap, "acl.tokens.initial_management: a random UUID is expected, such as /proc/sys/kernel/random/uuid gives");
-	return TV_EINVAL;
+	return tv_fail(errbuf, cap, TV_EINVAL, "acl.tokens.initial_management: a random UUID is expected, such as "
+	    "/proc/sys/kernel/random/uuid gives");
 }
 
 enum tv_err
 raftd_conf_check(const struct raftd_conf *c, char *errbuf, size_t cap)
 {
-	if (c->bootstrap && c->bootstrap_expect > 1) {
-		snprintf(errbuf, cap, "bootstrap and bootstrap_expect exclude each other: "
-		    "bootstrap makes a cluster of this server alone");
-		return TV_EINVAL;
-	}
-	if (c->election_timeout.ns < 3 * c->heartbeat_interval.ns) {
-		snprintf(errbuf, cap, "election_timeout must be at least three times heartbeat_interval");
-		return TV_EINVAL;
-	}
-	if (c->session_ttl_min.ns > c->session_ttl_max.ns) {
-		snprintf(errbuf, cap, "session_ttl_min must not be above session_ttl_max");
-		return TV_EINVAL;
-	}
-	if (c->disk_stuck_timeout.ns < c->slow_sync.ns) {
-		snprintf(errbuf, cap, "disk_stuck_timeout must not be below slow_sync");
-		return TV_EINVAL;
-	}
+	if (c->bootstrap && c->bootstrap_expect > 1)
+		return tv_fail(errbuf, cap, TV_EINVAL, "bootstrap and bootstrap_expect exclude each other: bootstrap "
+		    "makes a cluster of this server alone");
+	if (c->election_timeout.ns < 3 * c->heartbeat_interval.ns)
+		return tv_fail(errbuf, cap, TV_EINVAL, "election_timeout must be at least three times "
+		    "heartbeat_interval");
+	if (c->session_ttl_min.ns > c->session_ttl_max.ns)
+		return tv_fail(errbuf, cap, TV_EINVAL, "session_ttl_min must not be above session_ttl_max");
+	if (c->disk_stuck_timeout.ns < c->slow_sync.ns)
+		return tv_fail(errbuf, cap, TV_EINVAL, "disk_stuck_timeout must not be below slow_sync");
 	return check_first_token(c, errbuf, cap);
 }

@@ -56,10 +56,8 @@ read_definitions(struct rpcd *p, const struct rpcd_conf *c, const char *dir, boo
 	char folder[PATH_BYTES_MAX];
 	enum tv_err err;
 
-	if ((size_t)snprintf(folder, sizeof(folder), "%s/services.d", dir) >= sizeof(folder)) {
-		snprintf(errbuf, cap, "%s: the path is too long", dir);
-		return TV_EINVAL;
-	}
+	if ((size_t)snprintf(folder, sizeof(folder), "%s/services.d", dir) >= sizeof(folder))
+		return tv_fail(errbuf, cap, TV_EINVAL, "%s: the path is too long", dir);
 	def_set_done(&p->defined);
 	err = def_files_read(&p->defined, folder, USER, allows_scripts(&p->conf) ? DEF_SCRIPTS_ON :
 	    allows_scripts(c) ? DEF_SCRIPTS_AFTER_RESTART : DEF_SCRIPTS_OFF, p->registry, errbuf, cap);
@@ -107,12 +105,11 @@ seed(void)
 
 /* Each time once for all members that changed in this time: there may be thousands. */
 static void
-on_look_servers(struct ev_loop *loop, ev_timer *w, int events)
+on_look_servers(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct rpcd *p = w->data;
 	unsigned count = 0;
 
-	(void)events;
 	ev_timer_stop(loop, w);
 	for (unsigned i = 0; i < members_count(p->members, POOL_LAN); i++) {
 		const struct member *m = members_at(p->members, POOL_LAN, i);
@@ -207,9 +204,8 @@ peer_allowed(void *ctx, uid_t uid, const gid_t *gids, unsigned count)
 }
 
 static void
-quit_after_leave(void *ctx)
+quit_after_leave(void *ctx UNUSED)
 {
-	(void)ctx;
 	log_info("rpcd", "this node has left, stopping");
 	daemon_quit(0);
 }
@@ -387,9 +383,8 @@ lan_members(void *ctx)
 
 /* It would not show that states are old: a start anew, after which checks run, is better. */
 static void
-checks_lost(void *ctx)
+checks_lost(void *ctx UNUSED)
 {
-	(void)ctx;
 	log_err("rpcd", "the process that starts \"rpcd: check\" is gone, and checks cannot be run without: stopping, "
 	    "to be started again");
 	daemon_quit(1);
@@ -490,9 +485,8 @@ read_again(struct rpcd *p)
 }
 
 static void
-dns_lost(void *ctx)
+dns_lost(void *ctx UNUSED)
 {
-	(void)ctx;
 	log_err("rpcd", "the process that starts \"rpcd: dns\" is gone, and DNS cannot be served without: stopping, "
 	    "to be started again");
 	daemon_quit(1);
@@ -668,11 +662,10 @@ start_rpcd(struct daemon_spec *d, struct ev_loop *loop)
  * with rpcd.
  */
 static void
-on_settle(struct ev_loop *loop, ev_timer *w, int events)
+on_settle(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct rpcd *p = w->data;
 
-	(void)events;
 	/* One look later than settled: the answers have been written then. */
 	if (!p->settled && mono_before(clock_mono(), p->stop_at)) {
 		p->settled = route_settled(p->route);

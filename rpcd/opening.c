@@ -15,10 +15,8 @@
 static enum tv_err
 add_listener(struct rpcd *p, int fd, const char *what, char *errbuf, size_t cap)
 {
-	if (fd < 0) {
-		snprintf(errbuf, cap, "cannot listen on %s: %s", what, strerror(errno));
-		return TV_ESYS;
-	}
+	if (fd < 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "cannot listen on %s: %s", what, strerror(errno));
 	p->http_fds[p->http_fd_count++] = fd;
 	return TV_OK;
 }
@@ -32,10 +30,8 @@ open_http(struct rpcd *p, char *errbuf, size_t cap)
 	snprintf(what, sizeof(what), "%s/rpcd.sock", p->cluster.run_dir);
 	enum tv_err err = add_listener(p, daemon_socket(p->spec, what), what, errbuf, cap);
 	for (size_t i = 0; i < addresses->count && p->conf.http_port != 0 && err == TV_OK; i++) {
-		if (p->http_fd_count == FDS_MAX) {
-			snprintf(errbuf, cap, "http_addresses: more than %d", FDS_MAX - 1);
-			return TV_ELIMIT;
-		}
+		if (p->http_fd_count == FDS_MAX)
+			return tv_fail(errbuf, cap, TV_ELIMIT, "http_addresses: more than %d", FDS_MAX - 1);
 		snprintf(what, sizeof(what), "%s port %u", addresses->items[i], p->conf.http_port);
 		err = add_listener(p, listen_tcp(addresses->items[i], p->conf.http_port), what, errbuf, cap);
 	}
@@ -61,8 +57,7 @@ open_psks(struct rpcd *p, char *errbuf, size_t cap)
 	keys_wipe_stack();
 	if (p->psks != NULL)
 		return TV_OK;
-	snprintf(errbuf, cap, "no locked memory for the keys (see LimitMEMLOCK)");
-	return TV_ENOMEM;
+	return tv_fail(errbuf, cap, TV_ENOMEM, "no locked memory for the keys (see LimitMEMLOCK)");
 }
 
 static enum tv_err
@@ -91,8 +86,8 @@ open_rpc(struct rpcd *p, char *errbuf, size_t cap)
 	p->rpc_fd = listen_tcp(p->cluster.bind, p->cluster.rpc_port);
 	if (p->rpc_fd >= 0)
 		return TV_OK;
-	snprintf(errbuf, cap, "cannot listen on %s port %u: %s", p->cluster.bind, p->cluster.rpc_port, strerror(errno));
-	return TV_ESYS;
+	return tv_fail(errbuf, cap, TV_ESYS, "cannot listen on %s port %u: %s", p->cluster.bind, p->cluster.rpc_port,
+	    strerror(errno));
 }
 
 static enum tv_err
@@ -156,10 +151,8 @@ opening_open(struct daemon_spec *d, char *errbuf, size_t cap)
 	snprintf(p->checks_path, sizeof(p->checks_path), "%s/rpcd/checks.json", p->cluster.data_dir);
 	snprintf(p->tokens_path, sizeof(p->tokens_path), "%s/rpcd/tokens.json", p->cluster.data_dir);
 	snprintf(p->acl_path, sizeof(p->acl_path), "%s/rpcd/access-control", p->cluster.data_dir);
-	if (sodium_init() < 0) {
-		snprintf(errbuf, cap, "libsodium cannot start");
-		return TV_ESYS;
-	}
+	if (sodium_init() < 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "libsodium cannot start");
 	if ((err = open_monitors(p, errbuf, cap)) != TV_OK || (err = open_dns(p, errbuf, cap)) != TV_OK)
 		return err;
 	host_open(&p->host);

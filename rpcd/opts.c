@@ -243,11 +243,9 @@ static enum tv_err
 check_origins(const struct rpcd_conf *c, char *errbuf, size_t cap)
 {
 	for (size_t i = 0; i < c->http_origins.count; i++)
-		if (!is_origin(c->http_origins.items[i])) {
-			snprintf(errbuf, cap, "http_origins: \"%s\" is not of the form \"https://host:port\", without "
-			    "a path", c->http_origins.items[i]);
-			return TV_EINVAL;
-		}
+		if (!is_origin(c->http_origins.items[i]))
+			return tv_fail(errbuf, cap, TV_EINVAL, "http_origins: \"%s\" is not of the form "
+			    "\"https://host:port\", without a path", c->http_origins.items[i]);
 	return TV_OK;
 }
 
@@ -257,16 +255,13 @@ check_addresses(const struct rpcd_conf *c, char *errbuf, size_t cap)
 	for (size_t i = 0; i < c->http_addresses.count; i++) {
 		const char *address = c->http_addresses.items[i];
 
-		if (!addr_parse(address, 0, NULL)) {
-			snprintf(errbuf, cap, "http_addresses: \"%s\" is not an IP address", address);
-			return TV_EINVAL;
-		}
+		if (!addr_parse(address, 0, NULL))
+			return tv_fail(errbuf, cap, TV_EINVAL, "http_addresses: \"%s\" is not an IP address", address);
 		if (c->http_port == 0 || c->http_allow_remote || cluster_addr_is_loopback(address))
 			continue;
-		snprintf(errbuf, cap, "http_addresses: %s is open to other machines, in plaintext, tokens too, and "
-		    "without access control any client that reaches it can read and write all data: "
+		return tv_fail(errbuf, cap, TV_EPERM, "http_addresses: %s is open to other machines, in plaintext, "
+		    "tokens too, and without access control any client that reaches it can read and write all data: "
 		    "http_allow_remote = true serves it there all the same", address);
-		return TV_EPERM;
 	}
 	return TV_OK;
 }
@@ -308,8 +303,8 @@ check_audit(const struct rpcd_conf *c, char *errbuf, size_t cap)
 
 	if (c->audit_file[0] != '.' && n > 4 && strcmp(c->audit_file + n - 4, ".log") == 0)
 		return TV_OK;
-	snprintf(errbuf, cap, "audit.file: \"%s\" does not end in \".log\", or begins with a dot", c->audit_file);
-	return TV_EINVAL;
+	return tv_fail(errbuf, cap, TV_EINVAL, "audit.file: \"%s\" does not end in \".log\", or begins with a dot",
+	    c->audit_file);
 }
 
 enum tv_err
@@ -322,11 +317,9 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 	    (err = check_audit(c, errbuf, cap)) != TV_OK)
 		return err;
 	if (c->bodies_bytes_max < c->body_bytes_max || c->bodies_bytes_max < c->kv_max_value_size ||
-	    c->bodies_bytes_max < c->txn_max_req_len) {
-		snprintf(errbuf, cap, "limits.bodies_bytes_max must hold one body: limits.body_bytes_max, "
-		    "limits.kv_max_value_size and limits.txn_max_req_len");
-		return TV_EINVAL;
-	}
+	    c->bodies_bytes_max < c->txn_max_req_len)
+		return tv_fail(errbuf, cap, TV_EINVAL, "limits.bodies_bytes_max must hold one body: "
+		    "limits.body_bytes_max, limits.kv_max_value_size and limits.txn_max_req_len");
 	for (unsigned i = 0; i < 2; i++)
 		if ((i == 0 ? c->kv_max_value_size : c->txn_max_req_len) + c->header_bytes_max + REQUEST_OVERHEAD >
 		    c->request_bytes_max) {
@@ -335,9 +328,7 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 			    i == 0 ? "kv_max_value_size" : "txn_max_req_len", REQUEST_OVERHEAD);
 			return TV_EINVAL;
 		}
-	if (c->default_query_time.ns > c->max_query_time.ns) {
-		snprintf(errbuf, cap, "default_query_time is longer than max_query_time");
-		return TV_EINVAL;
-	}
+	if (c->default_query_time.ns > c->max_query_time.ns)
+		return tv_fail(errbuf, cap, TV_EINVAL, "default_query_time is longer than max_query_time");
 	return TV_OK;
 }

@@ -283,11 +283,8 @@ bootstrap(struct dev *d)
 }
 
 static int
-remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+remove_one(const char *path, const struct stat *st UNUSED, int flag UNUSED, struct FTW *ftw UNUSED)
 {
-	(void)st;
-	(void)flag;
-	(void)ftw;
 	return remove(path);
 }
 

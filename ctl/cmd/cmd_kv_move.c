@@ -61,11 +61,10 @@ on_bytes(void *ctx, const char *bytes, size_t len)
 }
 
 static void
-export_tick(void *ctx, uint64_t done, uint64_t total)
+export_tick(void *ctx, uint64_t done, uint64_t total UNUSED)
 {
 	struct export *x = ctx;
 
-	(void)total;
 	if (x->p.tty && !isatty(STDOUT_FILENO))
 		progress_show(&x->p, "kv export: %" PRIu64 " keys, %.1f MB", x->count, MB(done));
 }

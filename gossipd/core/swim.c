@@ -101,10 +101,8 @@ static enum tv_err (*const message_handlers[])(struct swim *, const struct addr 
 };
 
 static enum tv_err
-on_tick(struct swim *s, const struct swim_input *in)
+on_tick(struct swim *s UNUSED, const struct swim_input *in UNUSED)
 {
-	(void)s;
-	(void)in;
 	return TV_OK;
 }
 

@@ -80,11 +80,10 @@ tell_stateless(struct engine *e, char *errbuf, size_t cap)
 
 	if (self == NULL || !self->voter || raft_config_voters(c) > 1)
 		return TV_OK;
-	snprintf(errbuf, cap, "the state is lost, the log starts only after index %llu, and no other server has it: put "
-	    "%s/raftd back from a backup, or empty it, start again and restore a snapshot file",
-	    (unsigned long long)(e->d->meta.first > 0 ? e->d->meta.first - 1 : e->d->meta.snapshot_index),
+	return tv_fail(errbuf, cap, TV_ECORRUPT, "the state is lost, the log starts only after index %llu, and no "
+	    "other server has it: put %s/raftd back from a backup, or empty it, start again and restore a snapshot "
+	    "file", (unsigned long long)(e->d->meta.first > 0 ? e->d->meta.first - 1 : e->d->meta.snapshot_index),
 	    e->d->cluster.data_dir);
-	return TV_ECORRUPT;
 }
 
 /* With another node id the same disk would be a stranger that holds the votes and entries of a member (S61). */
@@ -98,10 +97,9 @@ check_node_id(const struct raftd *d, const struct raft *core, char *errbuf, size
 
 		if (strcmp(s->store_id, d->id.store_id) != 0 || strcmp(s->uuid, d->id.uuid) == 0)
 			continue;
-		snprintf(errbuf, cap, "the data in %s/raftd is that of node id %s, but %s/node-id says %s: put the former back "
-		    "there, or move %s/raftd away, and this server joins as a new one", d->cluster.data_dir, s->uuid,
-		    d->cluster.data_dir, d->id.uuid, d->cluster.data_dir);
-		return TV_ECORRUPT;
+		return tv_fail(errbuf, cap, TV_ECORRUPT, "the data in %s/raftd is that of node id %s, but %s/node-id "
+		    "says %s: put the former back there, or move %s/raftd away, and this server joins as a new one",
+		    d->cluster.data_dir, s->uuid, d->cluster.data_dir, d->id.uuid, d->cluster.data_dir);
 	}
 	return TV_OK;
 }

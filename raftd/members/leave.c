@@ -186,11 +186,9 @@ check(struct leave *l, char *text, size_t cap)
 
 	if (l->force)
 		return TV_OK;
-	if (st->leader == 0 && st->role != RAFT_LEADER) {
-		snprintf(text, cap, "the cluster has no leader, so this server cannot be removed from it; "
-		    "bring enough servers back for a quorum, or use --force");
-		return TV_ENOLEADER;
-	}
+	if (st->leader == 0 && st->role != RAFT_LEADER)
+		return tv_fail(text, cap, TV_ENOLEADER, "the cluster has no leader, so this server cannot be removed "
+		    "from it; bring enough servers back for a quorum, or use --force");
 	if (membership_healthy(l->m, healthy, &count) &&
 	    !policy_may_remove(c, d->id.self, healthy, count, text, cap)) {
 		strncat(text, QUORUM_ADVICE, cap - strlen(text) - 1);

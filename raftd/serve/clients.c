@@ -216,13 +216,12 @@ on_accept(void *ctx, void *conn, uid_t uid)
 }
 
 static void
-on_close(void *ctx, void *conn, enum tv_err why)
+on_close(void *ctx, void *conn, enum tv_err why UNUSED)
 {
 	struct clients *c = ctx;
 	struct client *cl = conn;
 	struct request *q;
 
-	(void)why;
 	while ((q = TAILQ_FIRST(&cl->asker.requests)) != NULL)
 		abandon(c, q);
 	asker_done(&cl->asker);

@@ -209,12 +209,10 @@ look_next(struct info *i)
 }
 
 static void
-on_patience(struct ev_loop *loop, ev_timer *w, int revents)
+on_patience(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct info *i = w->data;
 
-	(void)loop;
-	(void)revents;
 	answer(i, &i->asked);
 	answer(i, &i->fresh);
 }

@@ -313,11 +313,10 @@ judge_leave(struct request *q)
 
 /* Without a leader the state as it is here has to do: nobody knows a newer one. */
 static void
-leave_read(struct read_wait *w, enum tv_err err)
+leave_read(struct read_wait *w, enum tv_err err UNUSED)
 {
 	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
 
-	(void)err;
 	if (judge_leave(q))
 		q->go_on(q, q->how);
 }

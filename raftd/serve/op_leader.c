@@ -57,9 +57,8 @@ renew_confirmed(struct read_wait *w, enum tv_err err)
 }
 
 static void
-session_renew(struct request *q, const void *args)
+session_renew(struct request *q, const void *args UNUSED)
 {
-	(void)args;
 	/* Only a confirmed leader may promise more time. */
 	q->read.done = renew_confirmed;
 	engine_read(q->d->engine, &q->read);
@@ -113,12 +112,11 @@ coordinate_update_op(struct request *q, const void *args)
 /* -- the raft configuration -- */
 
 static void
-raft_configuration_op(struct request *q, const void *args)
+raft_configuration_op(struct request *q, const void *args UNUSED)
 {
 	struct buf *out = request_buf(q);
 	uint64_t index = info_configuration(q->d, out);
 
-	(void)args;
 	request_reply(q, index, buf_span(out));
 }
 
@@ -157,11 +155,10 @@ raft_transfer(struct request *q, const void *args)
 /* -- autopilot -- */
 
 static void
-autopilot_health_op(struct request *q, const void *args)
+autopilot_health_op(struct request *q, const void *args UNUSED)
 {
 	struct buf *out = request_buf(q);
 
-	(void)args;
 	autopilot_health(q->d->autopilot, out);
 	request_reply(q, engine_applied(q->d->engine), buf_span(out));
 }

@@ -52,12 +52,10 @@ op_look_again(struct request *q)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct request *q = w->data;
 
-	(void)loop;
-	(void)revents;
 	q->last = true;
 	if (q->lookup == NULL)
 		request_fire(q);
@@ -293,21 +291,19 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 
 /* Status needs no agreement: what this server believes. */
 static void
-status_leader(struct request *q, const void *args)
+status_leader(struct request *q, const void *args UNUSED)
 {
 	struct buf *out = request_buf(q);
 
-	(void)args;
 	info_status_leader(q->d, out);
 	request_reply(q, 1, buf_span(out));
 }
 
 static void
-status_peers(struct request *q, const void *args)
+status_peers(struct request *q, const void *args UNUSED)
 {
 	struct buf *out = request_buf(q);
 
-	(void)args;
 	info_status_peers(q->d, out);
 	request_reply(q, 1, buf_span(out));
 }

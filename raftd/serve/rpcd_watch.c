@@ -88,9 +88,8 @@ what(const struct rpcd_watch *u)
 /* -- who takes over? -- */
 
 static void
-on_transfer(void *ctx, enum tv_err err, const char *text)
+on_transfer(void *ctx UNUSED, enum tv_err err, const char *text)
 {
-	(void)ctx;
 	if (err != TV_OK && err != TV_ENOTLEADER)
 		log_warn("raft", "keeping leadership although rpcd does not serve: %s", text);
 }
@@ -210,11 +209,10 @@ ping(struct rpcd_watch *u)
 }
 
 static enum tv_err
-on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
+on_question(struct raftd *d, const struct hello *from UNUSED, const struct link_question *q, struct span body)
 {
 	struct rpcd_watch *u = d->rpcd_watch;
 
-	(void)from;
 	if (msg_read(&empty_schema, body, NULL, NULL) != TV_OK || q->frame == 0)
 		return TV_EFORMAT;
 	if (!clients_served(u->d->clients))
@@ -249,11 +247,10 @@ rpcd_watch_info(const struct rpcd_watch *u, void (*fn)(void *ctx, const char *na
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct rpcd_watch *u = w->data;
 
-	(void)revents;
 	w->repeat = mono_seconds(u->d->conf.member_interval);
 	ev_timer_again(loop, w);
 	look(u);

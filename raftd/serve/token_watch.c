@@ -145,12 +145,10 @@ step(struct token_watch *w)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *t, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *t, int revents UNUSED)
 {
 	struct token_watch *w = t->data;
 
-	(void)loop;
-	(void)revents;
 	if (!w->walking) {
 		w->due = w->tried = false;
 		w->walking = true;

@@ -250,10 +250,8 @@ open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_
 	if (s->no_thread)
 		return TV_OK;
 	store_env_allocate(&s->env);
-	if (thread_start(&s->thread, "log-files", background_main, s) != 0) {
-		snprintf(errbuf, cap, "cannot start a thread");
-		return TV_ESYS;
-	}
+	if (thread_start(&s->thread, "log-files", background_main, s) != 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "cannot start a thread");
 	s->thread_runs = true;
 	return TV_OK;
 }

@@ -77,11 +77,10 @@ store_mark_open(struct log_store *s, char *errbuf, size_t cap)
 		return store_env_err(&s->env, why);
 	}
 	durable = read_mark(s->mark_fd);
-	if (durable > s->seq) {
-		snprintf(errbuf, cap, "the write-ahead log in %s is damaged: it ends with transaction %llu, but %llu had been "
-		    "written; %s", s->env.dir, (unsigned long long)s->seq, (unsigned long long)durable, store_advice);
-		return TV_ECORRUPT;
-	}
+	if (durable > s->seq)
+		return tv_fail(errbuf, cap, TV_ECORRUPT, "the write-ahead log in %s is damaged: it ends with "
+		    "transaction %llu, but %llu had been written; %s", s->env.dir, (unsigned long long)s->seq,
+		    (unsigned long long)durable, store_advice);
 	store_mark_set(s);
 	return TV_OK;
 }

@@ -75,19 +75,15 @@ store_files_check(const char *dir, char *errbuf, size_t cap)
 	struct range r;
 	bool old_form;
 
-	if (!list_files(dir, &r, &old_form)) {
-		snprintf(errbuf, cap, "cannot read %s: %s", dir, strerror(errno));
-		return TV_ESYS;
-	}
-	if (old_form) {
-		snprintf(errbuf, cap, "the log in %s has the format of an earlier version, with meta.db, which this "
-		    "version does not support: one server after the other, %s", dir, store_advice);
-		return TV_ECORRUPT;
-	}
+	if (!list_files(dir, &r, &old_form))
+		return tv_fail(errbuf, cap, TV_ESYS, "cannot read %s: %s", dir, strerror(errno));
+	if (old_form)
+		return tv_fail(errbuf, cap, TV_ECORRUPT, "the log in %s has the format of an earlier version, with "
+		    "meta.db, which this version does not support: one server after the other, %s", dir, store_advice);
 	if (r.count == 0 || r.count == r.last - r.first + 1)
 		return TV_OK;
-	snprintf(errbuf, cap, "%s/log.%010u is missing; put it back, or %s", dir, missing_file(dir, &r), store_advice);
-	return TV_ECORRUPT;
+	return tv_fail(errbuf, cap, TV_ECORRUPT, "%s/log.%010u is missing; put it back, or %s", dir,
+	    missing_file(dir, &r), store_advice);
 }
 
 /* -- records -- */
@@ -208,9 +204,8 @@ check_coverage(const struct log_store *s, char *errbuf, size_t cap)
 {
 	if (s->last == 0 || (s->place_count > 0 && s->places[0].first <= s->first))
 		return TV_OK;
-	snprintf(errbuf, cap, "log entry %llu is missing in %s: its file, before log.%010u, is not there; put it back, or %s",
-	    (unsigned long long)s->first, s->env.dir, s->files[0].number, store_advice);
-	return TV_ECORRUPT;
+	return tv_fail(errbuf, cap, TV_ECORRUPT, "log entry %llu is missing in %s: its file, before log.%010u, is not "
+	    "there; put it back, or %s", (unsigned long long)s->first, s->env.dir, s->files[0].number, store_advice);
 }
 
 enum tv_err

@@ -317,14 +317,13 @@ send_question(struct fetch *f, enum op_mode mode)
 
 /* The fetch takes long: its waiters get an answer now, and the fetch goes on. */
 static void
-on_patience(struct ev_loop *loop, ev_timer *t, int events)
+on_patience(struct ev_loop *loop, ev_timer *t, int events UNUSED)
 {
 	struct fetch *f = t->data;
 	struct acl_resolver *r = f->r;
 	struct acl_rights *old;
 	struct acl_answer a;
 
-	(void)events;
 	ev_timer_stop(loop, t);
 	if (f->confirming && f->first == TV_EPERM) {
 		a = not_found(r);

@@ -90,8 +90,7 @@ agent_tokens_open(struct agent_tokens *t, char *errbuf, size_t cap)
 	if (err == TV_OK || err == TV_ENOENT)
 		return TV_OK;
 	agent_tokens_close(t);
-	snprintf(errbuf, cap, "%s: %s", t->path, why);
-	return err;
+	return tv_fail(errbuf, cap, err, "%s: %s", t->path, why);
 }
 
 void

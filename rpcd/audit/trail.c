@@ -331,14 +331,12 @@ thread_main(void *arg)
 /* -- on the loop -- */
 
 static void
-on_wake(struct ev_loop *loop, ev_async *w, int events)
+on_wake(struct ev_loop *loop UNUSED, ev_async *w, int events UNUSED)
 {
 	struct trail *t = w->data;
 	uint64_t lost, denials;
 	int error;
 
-	(void)loop;
-	(void)events;
 	pthread_mutex_lock(&t->lock);
 	lost = t->lost_told;
 	denials = t->denials_told;

@@ -220,12 +220,10 @@ run_queues(struct cache *c)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int events)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct cache *c = w->data;
 
-	(void)loop;
-	(void)events;
 	cache_table_tick(c->table, clock_mono());
 	run_queues(c);
 }
@@ -247,14 +245,12 @@ checked(void *ctx, const struct op_reply *reply)
  * answered at once shows whether the link lives, and the router gives up one that does not.
  */
 static void
-on_check(struct ev_loop *loop, ev_timer *w, int events)
+on_check(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct cache *c = w->data;
 	struct span dc = cache_table_place(c->table, c->check_next);
 	struct buf args = BUF_INIT(64);
 
-	(void)loop;
-	(void)events;
 	if (dc.p == NULL) {
 		c->check_next = 0;
 		dc = cache_table_place(c->table, 0);

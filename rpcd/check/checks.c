@@ -121,14 +121,13 @@ finish_run(struct task *c, enum health status, struct span output, bool firm)
 /* -- one run -- */
 
 static void
-on_expired(struct ev_loop *loop, ev_timer *w, int events)
+on_expired(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct probe_run *r = w->data;
 	const struct probe_kind *kind = r->check->kind;
 	struct mono queued = kind->queued == NULL ? MONO_ZERO : kind->queued(r);
 	struct mono left = mono_sub(mono_add(r->begun, mono_add(r->check->timeout, queued)), clock_mono());
 
-	(void)events;
 	if (queued.ns == 0 || left.ns <= 0) {
 		kind->expired(r);
 		return;
@@ -139,12 +138,10 @@ on_expired(struct ev_loop *loop, ev_timer *w, int events)
 
 /* What is known at once still ends the run from the loop. */
 static void
-on_begin(struct ev_loop *loop, ev_timer *w, int events)
+on_begin(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct probe_run *r = w->data;
 
-	(void)loop;
-	(void)events;
 	r->begun = clock_mono();
 	ev_set_cb(w, on_expired);
 	r->check->kind->begin(r);
@@ -272,7 +269,7 @@ owner_of(const struct task *c)
 }
 
 static void
-on_due(struct ev_loop *loop, ev_timer *w, int events)
+on_due(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct checker *k = w->data;
 	struct mono now = clock_mono();
@@ -280,8 +277,6 @@ on_due(struct ev_loop *loop, ev_timer *w, int events)
 	struct fair_item *it;
 	struct slot *slot;
 
-	(void)loop;
-	(void)events;
 	k->planned = MONO_ZERO;
 	while ((slot = schedule_due(k->schedule, mono_add(now, EARLY))) != NULL) {
 		struct task *c = (struct task *)slot;
@@ -336,12 +331,10 @@ count_lookups(struct checker *k)
 }
 
 static void
-on_tell(struct ev_loop *loop, ev_timer *w, int events)
+on_tell(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct checker *k = w->data;
 
-	(void)loop;
-	(void)events;
 	warn_late(k);
 	count_lookups(k);
 	if (memcmp(&k->stats, &k->told, sizeof(k->told)) == 0)

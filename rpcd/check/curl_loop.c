@@ -1,6 +1,7 @@
 /* libcurl on a loop, see curl_loop.h. */
 #include <stdlib.h>
 
+#include "common/base/err.h"
 #include "rpcd/check/curl_loop.h"
 
 #define IDLE_EASIES 64			/* kept for the next run, of each kind */
@@ -100,35 +101,31 @@ collect(struct curl_loop *p)
 }
 
 static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
+on_io(struct ev_loop *loop UNUSED, ev_io *w, int events)
 {
 	struct curl_loop *p = ((struct watch *)w->data)->l;
 	int running;
 
-	(void)loop;
 	(void)curl_multi_socket_action(p->multi, w->fd, (events & EV_READ ? CURL_CSELECT_IN : 0) |
 	    (events & EV_WRITE ? CURL_CSELECT_OUT : 0), &running);
 	collect(p);
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int events)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct curl_loop *p = w->data;
 	int running;
 
-	(void)loop;
-	(void)events;
 	(void)curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 	collect(p);
 }
 
 static int
-set_timer(CURLM *multi, long ms, void *ctx)
+set_timer(CURLM *multi UNUSED, long ms, void *ctx)
 {
 	struct curl_loop *p = ctx;
 
-	(void)multi;
 	ev_timer_stop(p->loop, &p->timer);
 	if (ms < 0)
 		return 0;
@@ -138,12 +135,11 @@ set_timer(CURLM *multi, long ms, void *ctx)
 }
 
 static int
-watch_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *of_socket)
+watch_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *ctx, void *of_socket)
 {
 	struct curl_loop *p = ctx;
 	struct watch *w = of_socket;
 
-	(void)easy;
 	if (w != NULL)
 		ev_io_stop(p->loop, &w->io);
 	if (what == CURL_POLL_REMOVE) {

@@ -92,13 +92,12 @@ try_next(struct dial *d)
 }
 
 static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
+on_io(struct ev_loop *loop, ev_io *w, int events UNUSED)
 {
 	struct dial *d = w->data;
 	socklen_t len = sizeof(int);
 	int error = 0;
 
-	(void)events;
 	ev_io_stop(loop, w);
 	if (getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;

@@ -96,15 +96,12 @@ wall_scripts(char *errbuf, size_t cap)
 {
 	struct rlimit none = { 0, 0 };
 
-	if (geteuid() == 0 || getegid() == 0) {
-		snprintf(errbuf, cap, "scripts never run as root");
-		return TV_EPERM;
-	}
+	if (geteuid() == 0 || getegid() == 0)
+		return tv_fail(errbuf, cap, TV_EPERM, "scripts never run as root");
 	if (setrlimit(RLIMIT_CORE, &none) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 &&
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
 		return TV_OK;
-	snprintf(errbuf, cap, "walls: %s", strerror(errno));
-	return TV_ESYS;
+	return tv_fail(errbuf, cap, TV_ESYS, "walls: %s", strerror(errno));
 }
 
 static enum tv_err

@@ -190,15 +190,13 @@ closed(struct h2 *h)
 /* -- what libnghttp2 hands over -- */
 
 static int
-on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
-    const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
+on_header(nghttp2_session *session UNUSED, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+    const uint8_t *value, size_t value_len, uint8_t flags UNUSED, void *ctx)
 {
 	struct h2 *h = ctx;
 	struct span n = span_of(name, name_len), v = span_of(value, value_len);
 	char digits[8];
 
-	(void)session;
-	(void)flags;
 	h->head_bytes += name_len + value_len + 32;
 	if (h->head_bytes > HEAD_BYTES_MAX) {
 		over(h, "response headers are longer than 16 KiB");
@@ -219,24 +217,22 @@ on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *n
 }
 
 static int
-on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data, size_t len, void *ctx)
+on_data(nghttp2_session *session UNUSED, uint8_t flags UNUSED, int32_t stream, const uint8_t *data, size_t len,
+    void *ctx)
 {
 	struct h2 *h = ctx;
 
-	(void)session;
-	(void)flags;
 	if (stream == h->stream)
 		buf_put(&h->message, data, len);	/* more than fits is no answer of this protocol */
 	return 0;
 }
 
 static int
-on_stream_close(nghttp2_session *session, int32_t stream, uint32_t error, void *ctx)
+on_stream_close(nghttp2_session *session UNUSED, int32_t stream, uint32_t error, void *ctx)
 {
 	struct h2 *h = ctx;
 	char text[128];
 
-	(void)session;
 	if (stream != h->stream || h->over)
 		return 0;
 	if (error == NGHTTP2_NO_ERROR || h->code >= 0) {
@@ -250,12 +246,11 @@ on_stream_close(nghttp2_session *session, int32_t stream, uint32_t error, void *
 }
 
 static int
-on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
+on_frame(nghttp2_session *session UNUSED, const nghttp2_frame *frame, void *ctx)
 {
 	struct h2 *h = ctx;
 	char text[128];
 
-	(void)session;
 	h->settled = h->settled || frame->hd.type == NGHTTP2_SETTINGS;
 	if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0 && h->ping && !h->over)
 		h->over = h->good = true;
@@ -268,15 +263,12 @@ on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
 }
 
 static ssize_t
-read_body(nghttp2_session *session, int32_t stream, uint8_t *dst, size_t cap, uint32_t *flags,
-    nghttp2_data_source *source, void *ctx)
+read_body(nghttp2_session *session UNUSED, int32_t stream UNUSED, uint8_t *dst, size_t cap, uint32_t *flags,
+    nghttp2_data_source *source UNUSED, void *ctx)
 {
 	struct h2 *h = ctx;
 	size_t n = h->body.len - h->body_sent;
 
-	(void)session;
-	(void)stream;
-	(void)source;
 	if (n > cap)
 		n = cap;
 	if (n > 0)

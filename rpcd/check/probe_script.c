@@ -84,23 +84,19 @@ read_output(struct script *s)
 }
 
 static void
-on_output(struct ev_loop *loop, ev_io *w, int events)
+on_output(struct ev_loop *loop UNUSED, ev_io *w, int events UNUSED)
 {
-	(void)loop;
-	(void)events;
 	(void)read_output(w->data);
 }
 
 /* All of it is gone: what is in the pipe is all that comes. */
 static void
-on_report(struct ev_loop *loop, ev_io *w, int events)
+on_report(struct ev_loop *loop UNUSED, ev_io *w, int events UNUSED)
 {
 	struct script *s = w->data;
 	struct keeper_report report;
 	ssize_t n = read(s->keeper.report, &report, sizeof(report));
 
-	(void)loop;
-	(void)events;
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n != sizeof(report))		/* killed */

@@ -45,9 +45,8 @@ tcp_shake(struct tcp *t)
 }
 
 static void
-on_ready(struct stream *b, int events)
+on_ready(struct stream *b, int events UNUSED)
 {
-	(void)events;
 	tcp_shake((struct tcp *)(void *)((char *)b - offsetof(struct tcp, bytes)));
 }
 

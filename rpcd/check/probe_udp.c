@@ -48,13 +48,11 @@ udp_fail(struct udp *u, const char *what, int error)
 }
 
 static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
+on_io(struct ev_loop *loop UNUSED, ev_io *w, int events UNUSED)
 {
 	struct udp *u = w->data;
 	char byte;
 
-	(void)loop;
-	(void)events;
 	if (recv(u->fd, &byte, sizeof(byte), 0) >= 0)
 		udp_succeed(u);
 	else if (errno != EAGAIN && errno != EINTR)

@@ -181,15 +181,13 @@ serve_lookups(struct host *h, const struct addresses *found, const char *why)
 
 /* From the loop, never from within resolve(): there is an answer that is fresh, or no new one in time. */
 static void
-on_serve(struct ev_loop *loop, ev_timer *w, int events)
+on_serve(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct host *h = w->data;
 	const struct addresses *found;
 	const char *why;
 	struct mono now = clock_mono();
 
-	(void)loop;
-	(void)events;
 	if (!name_serves(&h->known, now, &found, &why))
 		return;
 	h->overdue = !name_fresh(&h->known, now);

@@ -162,13 +162,11 @@ look_at_alias(struct alias *s)
 
 /* Results may make others dirty: those are for the next turn. */
 static void
-on_look(struct ev_loop *loop, ev_timer *w, int events)
+on_look(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct aliases *a = w->data;
 	struct alias *next;
 
-	(void)loop;
-	(void)events;
 	for (struct alias *s = LIST_FIRST(&a->all); s != NULL; s = next) {
 		next = LIST_NEXT(s, link);
 		if (s->dirty && s->watch == NULL)
@@ -338,12 +336,10 @@ ask_catalog(struct question *q)
 }
 
 static void
-on_retry(struct ev_loop *loop, ev_timer *w, int events)
+on_retry(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct question *q = w->data;
 
-	(void)loop;
-	(void)events;
 	if (q->call == NULL)
 		ask_catalog(q);
 }

@@ -152,14 +152,14 @@ parse_addr(struct span hex, struct dns_asked *out)
 }
 
 void
-dns_parse(const struct dns_zone *z, const struct dname *lowered, size_t labels, uint16_t type, struct dns_asked *out)
+dns_parse(const struct dns_zone *z UNUSED, const struct dname *lowered, size_t labels, uint16_t type,
+    struct dns_asked *out)
 {
 	struct labels l;
 	unsigned at, suffix;
 	enum dns_kind kind = 0;
 	bool addr = false;
 
-	(void)z;
 	out->form = DNS_FORM_NONE;
 	out->lookup = (struct dns_lookup){ 0 };
 	out->service = SPAN_NONE;

@@ -45,11 +45,10 @@ on_keys(struct members *v, struct span body)
 }
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+on_frame(void *ctx, struct chan *c UNUSED, const struct frame *f)
 {
 	struct members *v = ctx;
 
-	(void)c;
 	switch (f->type) {
 	case MSG_GOSSIP_USER_EVENT:
 		return v->conf.on_user_event == NULL ? TV_EFORMAT : v->conf.on_user_event(v->conf.ctx, f->body);
@@ -63,11 +62,10 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 }
 
 static void
-on_up(void *ctx, struct chan *c)
+on_up(void *ctx, struct chan *c UNUSED)
 {
 	struct members *v = ctx;
 
-	(void)c;
 	if (v->conf.on_subscribed != NULL)
 		v->conf.on_subscribed(v->conf.ctx);
 }

@@ -157,18 +157,14 @@ check_domain(const char *key, const char *text, const char *datacenter, bool alt
 	size_t first = strcspn(text, ".");
 	struct dname name;
 
-	if (dname_of_text(span_str(text), &name) != TV_OK || name.len < 2 || name.len > 128) {
-		snprintf(errbuf, cap, "%s: \"%s\" is not a domain name", key, text);
-		return TV_EINVAL;
-	}
+	if (dname_of_text(span_str(text), &name) != TV_OK || name.len < 2 || name.len > 128)
+		return tv_fail(errbuf, cap, TV_EINVAL, "%s: \"%s\" is not a domain name", key, text);
 	for (unsigned i = 0; i <= 5 && alt; i++) {
 		const char *word = i == 5 ? datacenter : words[i];
 
-		if (strlen(word) == first && strncasecmp(text, word, first) == 0) {
-			snprintf(errbuf, cap, "%s: \"%s\" must not begin with the label \"%s\", which has a meaning in "
-			    "names: choose another one", key, text, word);
-			return TV_EINVAL;
-		}
+		if (strlen(word) == first && strncasecmp(text, word, first) == 0)
+			return tv_fail(errbuf, cap, TV_EINVAL, "%s: \"%s\" must not begin with the label \"%s\", which "
+			    "has a meaning in names: choose another one", key, text, word);
 	}
 	return TV_OK;
 }
@@ -185,30 +181,21 @@ dns_conf_check(const struct rpcd_conf *c, const char *datacenter, char *errbuf, 
 	if (err != TV_OK)
 		return err;
 	for (size_t i = 0; i < c->dns_addresses.count; i++)
-		if (!addr_parse(c->dns_addresses.items[i], 0, NULL)) {
-			snprintf(errbuf, cap, "dns_addresses: \"%s\" is not an IP address", c->dns_addresses.items[i]);
-			return TV_EINVAL;
-		}
-	if (c->dns_port != 0 && dns_addresses(c)->count > DNS_SOCKETS_MAX) {
-		snprintf(errbuf, cap, "dns_addresses: more than %d (without it, those of http_addresses)",
-		    DNS_SOCKETS_MAX);
-		return TV_EINVAL;
-	}
+		if (!addr_parse(c->dns_addresses.items[i], 0, NULL))
+			return tv_fail(errbuf, cap, TV_EINVAL, "dns_addresses: \"%s\" is not an IP address",
+			    c->dns_addresses.items[i]);
+	if (c->dns_port != 0 && dns_addresses(c)->count > DNS_SOCKETS_MAX)
+		return tv_fail(errbuf, cap, TV_EINVAL, "dns_addresses: more than %d (without it, those of "
+		    "http_addresses)", DNS_SOCKETS_MAX);
 	for (size_t i = 0; i < c->recursors.count; i++)
-		if (target_parse(span_str(c->recursors.items[i]), RECURSOR_PORT, &t, why) != TV_OK) {
-			snprintf(errbuf, cap, "recursors: %s", why);
-			return TV_EINVAL;
-		}
-	if (c->recursors.count > RECURSORS_MAX) {
-		snprintf(errbuf, cap, "recursors: more than %d", RECURSORS_MAX);
-		return TV_EINVAL;
-	}
+		if (target_parse(span_str(c->recursors.items[i]), RECURSOR_PORT, &t, why) != TV_OK)
+			return tv_fail(errbuf, cap, TV_EINVAL, "recursors: %s", why);
+	if (c->recursors.count > RECURSORS_MAX)
+		return tv_fail(errbuf, cap, TV_EINVAL, "recursors: more than %d", RECURSORS_MAX);
 	for (size_t i = 0; i < c->recursion_from.count; i++)
-		if (!is_net(c->recursion_from.items[i])) {
-			snprintf(errbuf, cap, "dns_config.allow_recursion_from: \"%s\" is not a network (write "
-			    "10.0.0.0/8)", c->recursion_from.items[i]);
-			return TV_EINVAL;
-		}
+		if (!is_net(c->recursion_from.items[i]))
+			return tv_fail(errbuf, cap, TV_EINVAL, "dns_config.allow_recursion_from: \"%s\" is not a "
+			    "network (write 10.0.0.0/8)", c->recursion_from.items[i]);
 	return TV_OK;
 }
 

@@ -451,12 +451,11 @@ dns_lookups_unfollow(struct dns_lookups *l, struct span ids)
 
 /* Some of those that depend on who is dead. */
 static void
-on_look(struct ev_loop *loop, ev_timer *w, int events)
+on_look(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct dns_lookups *l = w->data;
 
 	(void)loop;
-	(void)events;
 	for (unsigned i = 0; i < SLICE && l->look_next != NULL; i++) {
 		struct follow *f = l->look_next;
 		struct cache_answer now;
@@ -589,9 +588,8 @@ on_reply(void *ctx, const struct op_reply *reply)
 }
 
 static void
-on_query(void *ctx, const struct op_reply *reply, unsigned tries)
+on_query(void *ctx, const struct op_reply *reply, unsigned tries UNUSED)
 {
-	(void)tries;
 	take_reply(ctx, reply);
 }
 
@@ -679,11 +677,10 @@ on_cached(void *ctx, const struct cache_answer *answer)
 /* -- questions to the cache -- */
 
 static void
-on_probe(void *ctx, const struct cache_answer *answer)
+on_probe(void *ctx, const struct cache_answer *answer UNUSED)
 {
 	struct dns_lookups *l = ctx;
 
-	(void)answer;
 	l->probe = NULL;
 }
 
@@ -728,7 +725,7 @@ get_unfollowed(struct dns_lookup_call *c, const struct cache_question *q, struct
 
 /* Those that wait for too long have the older answer. */
 static void
-on_late(struct ev_loop *loop, ev_timer *w, int events)
+on_late(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	static const struct cache_options any = { .max_age = { INT64_MAX } };
 	struct dns_lookups *l = w->data;
@@ -736,7 +733,6 @@ on_late(struct ev_loop *loop, ev_timer *w, int events)
 	bool more = false;
 
 	(void)loop;
-	(void)events;
 	for (struct dns_lookup_call *c = LIST_FIRST(&l->calls), *next; c != NULL; c = next) {
 		struct cache_question q = for_cache(c->owner, &c->q);
 		struct cache_answer answer;

@@ -99,16 +99,14 @@ on_setup(void *ctx, struct chan *c)
 }
 
 static void
-on_serve(void *ctx, struct chan *c)
+on_serve(void *ctx UNUSED, struct chan *c)
 {
-	(void)ctx;
 	(void)chan_send_record(c, MSG_DNS_SERVE, 0, &empty_schema, NULL);
 }
 
 static void
-on_retire(void *ctx, struct chan *c)
+on_retire(void *ctx UNUSED, struct chan *c)
 {
-	(void)ctx;
 	(void)chan_send_record(c, MSG_DNS_RETIRE, 0, &empty_schema, NULL);
 }
 
@@ -215,11 +213,10 @@ on_frame(void *ctx, const struct frame *f)
 }
 
 static void
-on_ended(void *ctx, enum helper_end why)
+on_ended(void *ctx, enum helper_end why UNUSED)
 {
 	struct dns_process *p = ctx;
 
-	(void)why;
 	p->served = (struct msg_dns_stats){ 0 };
 	p->wrote_next = MONO_ZERO;
 	dns_lookups_cancel(p->lookups);

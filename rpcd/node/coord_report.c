@@ -98,13 +98,12 @@ on_coords(void *ctx, enum tv_err err, struct span body)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct coord_report *r = w->data;
 	struct span own = span_str(r->conf.node_name);
 	enum tv_err err;
 
-	(void)revents;
 	ev_timer_stop(loop, w);
 	if (r->conf.conf->disable_coordinates) {
 		sleep_about(r, EVERY);

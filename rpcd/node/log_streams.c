@@ -135,14 +135,13 @@ tell_away(struct source *s, const char *text)
 }
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+on_frame(void *ctx, struct chan *c UNUSED, const struct frame *f)
 {
 	struct source *s = ctx;
 	struct log_line line;
 	char area[TEXT_BYTES_MAX], text[TEXT_BYTES_MAX];
 	enum tv_err err;
 
-	(void)c;
 	if (f->type != MSG_LOG)		/* members, status: told to everyone, not for us */
 		return TV_OK;
 	err = monitor_read(f->body, &line, area, text, sizeof(text));
@@ -162,9 +161,8 @@ on_up(void *ctx, struct chan *c, unsigned failures)
 }
 
 static void
-on_down(void *ctx, enum tv_err why, unsigned failures)
+on_down(void *ctx, enum tv_err why UNUSED, unsigned failures)
 {
-	(void)why;
 	if (failures == AWAY_AFTER)
 		tell_away(ctx, "no connection, trying again");
 }

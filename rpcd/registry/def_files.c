@@ -55,9 +55,8 @@ check_reach(const char *path, const char *user, mode_t wanted, char *errbuf, siz
 	unsigned shift = st.st_uid == pw->pw_uid ? 6 : st.st_gid == pw->pw_gid ? 3 : 0;
 	if ((st.st_mode >> shift & wanted) == wanted)
 		return TV_OK;
-	snprintf(errbuf, cap, "%s: the user %s could not read it at a reload: chgrp %s %s && chmod g+%s %s", path, user,
-	    user, path, wanted == 05 ? "rx" : "r", path);
-	return TV_EPERM;
+	return tv_fail(errbuf, cap, TV_EPERM, "%s: the user %s could not read it at a reload: chgrp %s %s && chmod "
+	    "g+%s %s", path, user, user, path, wanted == 05 ? "rx" : "r", path);
 }
 
 /*
@@ -79,9 +78,9 @@ check_link(const char *folder, const char *path, char *errbuf, size_t cap)
 	len = strlen(here);
 	if (strncmp(there, here, len) == 0 && there[len] == '/')
 		return TV_OK;
-	snprintf(errbuf, cap, "%s: is a link to %s, outside of %s: rpcd's sandbox keeps it from reading that, whatever "
-	    "its mode: put the file itself here, or have the link lead to one below that folder", path, there, conf);
-	return TV_EPERM;
+	return tv_fail(errbuf, cap, TV_EPERM, "%s: is a link to %s, outside of %s: rpcd's sandbox keeps it from "
+	    "reading that, whatever its mode: put the file itself here, or have the link lead to one below that folder",
+	    path, there, conf);
 }
 
 static enum tv_err
@@ -92,10 +91,8 @@ read_one(struct def_set *s, const char *folder, const char *name, const char *us
 	enum tv_err err;
 
 	text.secret = true;		/* may hold tokens */
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >= sizeof(path)) {
-		snprintf(errbuf, cap, "%s: the path is too long", folder);
-		return TV_EINVAL;
-	}
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >= sizeof(path))
+		return tv_fail(errbuf, cap, TV_EINVAL, "%s: the path is too long", folder);
 	if ((err = check_link(folder, path, errbuf, cap)) == TV_OK &&
 	    (err = conf_read_file(path, &text, errbuf, cap)) == TV_OK &&
 	    (err = check_reach(path, user, 04, errbuf, cap)) == TV_OK)

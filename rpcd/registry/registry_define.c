@@ -59,22 +59,19 @@ registry_definable(struct registry *r, const struct registry_definition *v, uint
 	for (const struct entry *e = r->first; e != NULL; e = e->next)
 		count[e->kind] += !e->removed && !goes(e);
 	for (int kind = 0; kind < 2; kind++)
-		if (count[kind] > r->conf.entries_max) {
-			snprintf(why, cap, "services.d: with what is registered there would be %llu %s (limit: %u, "
-			    "checks_max in rpcd.conf)", (unsigned long long)count[kind],
+		if (count[kind] > r->conf.entries_max)
+			return tv_fail(why, cap, TV_ELIMIT, "services.d: with what is registered there would be %llu "
+			    "%s (limit: %u, checks_max in rpcd.conf)", (unsigned long long)count[kind],
 			    kind == ENTRY_SERVICE ? "services" : "checks", r->conf.entries_max);
-			return TV_ELIMIT;
-		}
 	for (uint32_t i = 0; i < n; i++) {
 		const struct check *c = &v[i].rec.check;
 		char id[64], service[64];
 
 		if (v[i].rec.kind != ENTRY_CHECK || has_service(r, v, n, c))
 			continue;
-		snprintf(why, cap, "%.*s: check \"%s\": ServiceID \"%s\" does not exist: define the service, or "
-		    "register it first", (int)v[i].place.len, (const char *)v[i].place.p,
+		return tv_fail(why, cap, TV_ENOENT, "%.*s: check \"%s\": ServiceID \"%s\" does not exist: define the "
+		    "service, or register it first", (int)v[i].place.len, (const char *)v[i].place.p,
 		    log_safe(c->CheckID, id, sizeof(id)), log_safe(c->ServiceID, service, sizeof(service)));
-		return TV_ENOENT;
 	}
 	return TV_OK;
 }

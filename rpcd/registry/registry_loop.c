@@ -16,12 +16,10 @@ struct host {
 };
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int events)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct host *h = w->data;
 
-	(void)loop;
-	(void)events;
 	registry_run(h->registry);
 }
 

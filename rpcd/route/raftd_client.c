@@ -44,12 +44,11 @@ status_read(struct span body, struct raftd_client_status *out)
 }
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+on_frame(void *ctx, struct chan *c UNUSED, const struct frame *f)
 {
 	struct raftd_client *r = ctx;
 	enum tv_err err;
 
-	(void)c;
 	if (f->type == MSG_PING) {
 		r->due = false;
 		return TV_OK;
@@ -77,13 +76,12 @@ on_down(void *ctx, enum tv_err why, unsigned failures)
  * it in vain, although other servers would serve it.
  */
 static void
-on_look(struct ev_loop *loop, ev_timer *w, int revents)
+on_look(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	const struct silence_conf conf = { ASK_AFTER, PATIENCE, LOOKS_APART };
 	struct raftd_client *r = w->data;
 	struct chan *c = daemon_client_chan(&r->daemon);
 
-	(void)revents;
 	if (c == NULL || !r->due || calls_pending(r->daemon.calls) == 0) {
 		r->due = false;
 		ev_timer_stop(loop, w);

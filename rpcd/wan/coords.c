@@ -114,11 +114,10 @@ coords_wake(struct coords *p)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct coords *p = w->data;
 
-	(void)revents;
 	ask_gossipd(p);
 	w->repeat = p->count > 0 ? EVERY_S : UNTIL_FIRST_S;
 	ev_timer_again(loop, w);

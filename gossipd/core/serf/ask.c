@@ -186,12 +186,11 @@ ask_take(struct swim *s, const struct serf_query_response *m)
 }
 
 enum tv_err
-ask_on_response(struct swim *s, const struct addr *from, struct span message)
+ask_on_response(struct swim *s, const struct addr *from UNUSED, struct span message)
 {
 	struct serf_query_response m;
 	enum tv_err err;
 
-	(void)from;
 	if (message.len > SERF_EVENT_BYTES_MAX)
 		return TV_ELIMIT;
 	err = serf_get_query_response(span_of(message.p + 1, message.len - 1), &s->out.arena, &m);

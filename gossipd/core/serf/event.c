@@ -136,12 +136,11 @@ take_event(struct swim *s, const struct serf_user_event *m)
 }
 
 enum tv_err
-event_on_user(struct swim *s, const struct addr *from, struct span message)
+event_on_user(struct swim *s, const struct addr *from UNUSED, struct span message)
 {
 	struct serf_user_event m;
 	enum tv_err err;
 
-	(void)from;
 	if (message.len > SERF_EVENT_BYTES_MAX)
 		return TV_ELIMIT;
 	err = serf_get_user_event(span_of(message.p + 1, message.len - 1), &s->out.arena, &m);

@@ -280,26 +280,24 @@ intent_prune_again(struct swim *s, uint64_t hash, struct span name, uint64_t lti
 }
 
 enum tv_err
-intent_on_join(struct swim *s, const struct addr *from, struct span message)
+intent_on_join(struct swim *s, const struct addr *from UNUSED, struct span message)
 {
 	struct span body = span_of(message.p + 1, message.len - 1);
 	struct serf_join m;
 	enum tv_err err = serf_get_join(body, &s->out.arena, &m);
 
-	(void)from;
 	if (err == TV_OK && intent_join(s, m.ltime, m.node))
 		gossip_pass(s, QUEUE_INTENT, message);
 	return err;
 }
 
 enum tv_err
-intent_on_leave(struct swim *s, const struct addr *from, struct span message)
+intent_on_leave(struct swim *s, const struct addr *from UNUSED, struct span message)
 {
 	struct span body = span_of(message.p + 1, message.len - 1);
 	struct serf_leave m;
 	enum tv_err err = serf_get_leave(body, &s->out.arena, &m);
 
-	(void)from;
 	if (err == TV_OK && intent_leave(s, m.ltime, m.node, m.prune))
 		gossip_pass(s, QUEUE_INTENT, message);
 	return err;

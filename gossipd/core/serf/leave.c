@@ -54,9 +54,8 @@ linger(struct swim *s)
 }
 
 enum tv_err
-leave_start(struct swim *s, const struct swim_input *in)
+leave_start(struct swim *s, const struct swim_input *in UNUSED)
 {
-	(void)in;
 	if (leave_begun(s))
 		return TV_EEXIST;
 	s->leave = LEAVE_INTENT;

@@ -97,11 +97,9 @@ deliver(struct swim *s, const struct heard_query *q, const struct serf_query *m,
 }
 
 static void
-on_ping(struct swim *s, const struct heard_query *q, const struct serf_query *m)
+on_ping(struct swim *s, const struct heard_query *q UNUSED, const struct serf_query *m UNUSED)
 {
 	(void)s;		/* the ack says it all */
-	(void)q;
-	(void)m;
 }
 
 static void
@@ -265,12 +263,11 @@ query_take(struct swim *s, const struct serf_query *m, struct span message, bool
 }
 
 enum tv_err
-query_on_query(struct swim *s, const struct addr *from, struct span message)
+query_on_query(struct swim *s, const struct addr *from UNUSED, struct span message)
 {
 	struct serf_query m;
 	enum tv_err err;
 
-	(void)from;
 	if (message.len > SERF_EVENT_BYTES_MAX)
 		return TV_ELIMIT;
 	err = serf_get_query(span_of(message.p + 1, message.len - 1), &s->out.arena, &m);

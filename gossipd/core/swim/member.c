@@ -412,12 +412,11 @@ answer_stale(struct swim *s, const struct wire_accuse *m, const struct addr *fro
 }
 
 enum tv_err
-member_on_alive(struct swim *s, const struct addr *from, struct span body)
+member_on_alive(struct swim *s, const struct addr *from UNUSED, struct span body)
 {
 	struct wire_alive m;
 	enum tv_err err = wire_get_alive(body, &s->out.arena, &m);
 
-	(void)from;
 	if (err == TV_OK)
 		swim_alive(s, &m);
 	return err;

@@ -359,12 +359,11 @@ relay_ack(struct swim *s, uint32_t seq)
 }
 
 enum tv_err
-probe_on_ack(struct swim *s, const struct addr *from, struct span body)
+probe_on_ack(struct swim *s, const struct addr *from UNUSED, struct span body)
 {
 	struct wire_ack m;
 	enum tv_err err = wire_get_ack(body, &s->out.arena, &m);
 
-	(void)from;
 	if (err != TV_OK)
 		return err;
 	if (s->probe.phase == PROBE_IDLE || m.seq != s->probe.seq) {
@@ -380,12 +379,11 @@ probe_on_ack(struct swim *s, const struct addr *from, struct span body)
 }
 
 enum tv_err
-probe_on_nack(struct swim *s, const struct addr *from, struct span body)
+probe_on_nack(struct swim *s, const struct addr *from UNUSED, struct span body)
 {
 	struct wire_nack m;
 	enum tv_err err = wire_get_nack(body, &s->out.arena, &m);
 
-	(void)from;
 	if (err == TV_OK && s->probe.phase == PROBE_INDIRECT && m.seq == s->probe.seq &&
 	    s->probe.nacks < s->probe.nacks_expected)
 		s->probe.nacks++;

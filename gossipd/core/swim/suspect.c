@@ -69,11 +69,10 @@ suspicion_confirm(struct swim *s, struct node *n, struct span from)
 }
 
 void
-suspicion_drop(struct swim *s, struct node *n)
+suspicion_drop(struct swim *s UNUSED, struct node *n)
 {
 	struct suspicion *p = n->suspicion;
 
-	(void)s;
 	if (p == NULL)
 		return;
 	*p->back = p->next;

@@ -186,11 +186,10 @@ id_of_key(const struct tkey *k)
 }
 
 static void
-end_binding(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
+end_binding(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx UNUSED)
 {
 	struct acl_binding b;
 
-	(void)ctx;
 	if (acl_binding_find(f, id_of_key(k), one, &b))
 		acl_binding_remove(f, &b);
 }
@@ -339,11 +338,10 @@ read_one(struct reading *r, const void *rec)
 }
 
 static bool
-list_one(struct reading *r, struct span val, struct arena *one, const void *ctx)
+list_one(struct reading *r, struct span val, struct arena *one, const void *ctx UNUSED)
 {
 	struct acl_method m = { .Name = SPAN_NONE };
 
-	(void)ctx;
 	if (!tbl_decode(r->f, &acl_method_schema, val, one, &m))
 		return false;
 	m.Config = SPAN_NONE;
@@ -352,9 +350,8 @@ list_one(struct reading *r, struct span val, struct arena *one, const void *ctx)
 }
 
 static void
-read_list(struct reading *r, const void *rec)
+read_list(struct reading *r, const void *rec UNUSED)
 {
-	(void)rec;
 	r->ans->index = fsm_index_of(r->f, FX_ACL_METHODS);
 	if (acl_reads(r))
 		acl_list(r, TBL_ACL_METHOD, list_one, NULL);

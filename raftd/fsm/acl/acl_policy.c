@@ -186,11 +186,10 @@ read_one(struct reading *r, const void *rec)
 }
 
 static bool
-list_one(struct reading *r, struct span val, struct arena *one, const void *ctx)
+list_one(struct reading *r, struct span val, struct arena *one, const void *ctx UNUSED)
 {
 	struct acl_policy q = { .ID = SPAN_NONE };
 
-	(void)ctx;
 	if (!tbl_decode(r->f, &acl_policy_schema, val, one, &q))
 		return false;
 	q.Rules = SPAN_NONE;
@@ -199,9 +198,8 @@ list_one(struct reading *r, struct span val, struct arena *one, const void *ctx)
 }
 
 static void
-read_list(struct reading *r, const void *rec)
+read_list(struct reading *r, const void *rec UNUSED)
 {
-	(void)rec;
 	r->ans->index = fsm_index_of(r->f, FX_ACL_POLICIES);
 	if (acl_reads(r))
 		acl_list(r, TBL_ACL_POLICY, list_one, NULL);

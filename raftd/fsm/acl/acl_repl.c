@@ -664,13 +664,12 @@ time_text(struct arena *a, int64_t ns)
 }
 
 static void
-read_replication(struct reading *r, const void *rec)
+read_replication(struct reading *r, const void *rec UNUSED)
 {
 	struct acl_replication out = { .LastSuccess = span_str(NEVER), .LastError = span_str(NEVER) };
 	const char *primary = r->f->opt.acl_primary;
 	struct acl_state st;
 
-	(void)rec;
 	if (!acl_reads(r) || !acl_load(r->f, r->a, &st))
 		return;
 	if (primary != NULL) {

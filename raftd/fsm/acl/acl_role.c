@@ -125,9 +125,8 @@ show(struct reading *r, struct span val, struct arena *a)
 }
 
 static bool
-list_one(struct reading *r, struct span val, struct arena *one, const void *ctx)
+list_one(struct reading *r, struct span val, struct arena *one, const void *ctx UNUSED)
 {
-	(void)ctx;
 	return show(r, val, one);
 }
 
@@ -148,9 +147,8 @@ read_one(struct reading *r, const void *rec)
 }
 
 static void
-read_list(struct reading *r, const void *rec)
+read_list(struct reading *r, const void *rec UNUSED)
 {
-	(void)rec;
 	r->ans->index = index_of_roles(r->f);
 	if (acl_reads(r))
 		acl_list(r, TBL_ACL_ROLE, list_one, NULL);

@@ -160,11 +160,10 @@ catalog_connect_index(struct fsm *f, struct span name)
 }
 
 static void
-touch_service(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
+touch_service(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx UNUSED)
 {
 	struct service s;
 
-	(void)ctx;
 	if (!tbl_get_rec(f, k, &service_schema, one, &s))
 		return;
 	catalog_service_touch(f, s.Service, 0);

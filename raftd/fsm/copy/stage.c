@@ -158,9 +158,8 @@ stage_chunk_apply(struct apply *p, const void *rec)
 
 /* Only when nothing of this id can be taken: else the entry never comes here. */
 static void
-stage_commit_apply(struct apply *p, const void *rec)
+stage_commit_apply(struct apply *p, const void *rec UNUSED)
 {
-	(void)rec;
 	apply_fail(p, TV_ECONFLICT, "the restore was abandoned before it was complete");
 }
 

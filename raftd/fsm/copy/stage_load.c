@@ -170,10 +170,8 @@ fsm_archive_check(const char *path, uint64_t state_max, struct fsm_archive_facts
 	enum tv_err err;
 
 	errbuf[0] = '\0';
-	if (src.file == NULL) {
-		snprintf(errbuf, cap, "cannot read the uploaded archive: %s", strerror(errno));
-		return TV_ESYS;
-	}
+	if (src.file == NULL)
+		return tv_fail(errbuf, cap, TV_ESYS, "cannot read the uploaded archive: %s", strerror(errno));
 	crypto_generichash_init(&src.sum, NULL, 0, sizeof(out->checksum));
 	err = sieve_open(&s, source_read, &src, state_max, errbuf, cap);
 	while (err == TV_OK) {

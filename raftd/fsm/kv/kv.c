@@ -115,9 +115,8 @@ propose(struct kv_verdict *v, const struct kv_apply *q, struct span session, uin
 
 /* A plain write keeps the holder; LockIndex starts over. */
 static void
-judge_set(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v)
+judge_set(struct fsm *f, const struct kv_apply *q, struct arena *out UNUSED, struct kv_verdict *v)
 {
-	(void)out;
 	v->there = kv_find(f, q->Key, &f->work, &v->old);
 	if (q->Verb != KV_CAS || q->ModifyIndex == (v->there ? v->old.ModifyIndex : 0))
 		propose(v, q, v->there ? v->old.Session : SPAN_NONE, 0);
@@ -153,9 +152,8 @@ judge_lock(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv
 
 /* The holder lets go, and writes a value with it. */
 static void
-judge_unlock(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v)
+judge_unlock(struct fsm *f, const struct kv_apply *q, struct arena *out UNUSED, struct kv_verdict *v)
 {
-	(void)out;
 	if (q->Session.len == 0) {
 		refuse(v, TV_EINVAL, span_str("raft apply failed: missing session"));
 		return;
@@ -167,9 +165,8 @@ judge_unlock(struct fsm *f, const struct kv_apply *q, struct arena *out, struct 
 
 /* What is not there is gone already, which is a success. */
 static void
-judge_delete(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v)
+judge_delete(struct fsm *f, const struct kv_apply *q, struct arena *out UNUSED, struct kv_verdict *v)
 {
-	(void)out;
 	v->there = kv_find(f, q->Key, &f->work, &v->old);
 	v->answer = !v->there || q->Verb != KV_DELETE_CAS || q->ModifyIndex == v->old.ModifyIndex;
 	if (v->there && v->answer)

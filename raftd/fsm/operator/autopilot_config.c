@@ -76,11 +76,10 @@ autopilot_set_apply(struct apply *p, const void *rec)
 }
 
 static void
-autopilot_read(struct reading *r, const void *rec)
+autopilot_read(struct reading *r, const void *rec UNUSED)
 {
 	struct autopilot_config c;
 
-	(void)rec;
 	(void)autopilot_load(r->f, r->a, &c);
 	schema_pack(&autopilot_config_schema, &c, r->out);
 	r->ans->index = fsm_index_of(r->f, FX_AUTOPILOT);

@@ -534,7 +534,7 @@ read_one(struct reading *r, const void *rec)
 }
 
 static void
-read_all(struct reading *r, const void *rec)
+read_all(struct reading *r, const void *rec UNUSED)
 {
 	size_t at = list_begin(r->out);
 	struct tbl_scan s;
@@ -542,7 +542,6 @@ read_all(struct reading *r, const void *rec)
 	struct span key, val;
 	uint32_t n = 0;
 
-	(void)rec;
 	tkey_begin(&prefix, TBL_QUERY);
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val))

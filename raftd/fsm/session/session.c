@@ -461,7 +461,7 @@ session_read_node(struct reading *r, const void *rec)
 }
 
 static void
-session_read_list(struct reading *r, const void *rec)
+session_read_list(struct reading *r, const void *rec UNUSED)
 {
 	size_t at = list_begin(r->out);
 	struct tbl_scan s;
@@ -469,7 +469,6 @@ session_read_list(struct reading *r, const void *rec)
 	struct span key, val;
 	uint32_t n = 0;
 
-	(void)rec;
 	tkey_begin(&prefix, TBL_SESSION);
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val))

@@ -67,11 +67,10 @@ run_members(struct request *r)
 /* -- join, leave, force-leave -- */
 
 static void
-on_admin(void *ctx, enum tv_err err, struct span text, uint32_t count)
+on_admin(void *ctx, enum tv_err err, struct span text, uint32_t count UNUSED)
 {
 	struct request *r = note_take(ctx);
 
-	(void)count;
 	if (r == NULL)
 		return;
 	if (err == TV_OK)

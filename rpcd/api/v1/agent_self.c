@@ -186,9 +186,8 @@ struct counts {
 };
 
 static void
-count_service(void *ctx, const struct local_record *rec)
+count_service(void *ctx, const struct local_record *rec UNUSED)
 {
-	(void)rec;
 	((struct counts *)ctx)->services++;
 }
 
@@ -319,7 +318,7 @@ ask_info(struct request *r, struct note *a)
 }
 
 static void
-on_own_coord(void *ctx, enum tv_err err, struct span text, struct span list)
+on_own_coord(void *ctx, enum tv_err err, struct span text UNUSED, struct span list)
 {
 	struct note *a = ctx;
 	struct request *r = note_request(a);
@@ -327,7 +326,6 @@ on_own_coord(void *ctx, enum tv_err err, struct span text, struct span list)
 	struct rd in = rd_span_over(list);
 	struct self *v;
 
-	(void)text;
 	if (r == NULL) {
 		note_free(a);
 		return;
