@@ -128,14 +128,11 @@ api_must(struct request *r, enum acl_resource resource, struct span name, enum a
 bool
 api_must_write(struct request *r, enum acl_resource resource, struct span name)
 {
-	if (api_may(r, resource, name, ACL_WRITE))
-		return true;
+	if (r->unjudged || api_may(r, resource, name, ACL_WRITE))
+		return api_must(r, resource, name, ACL_WRITE);
 	r->api->stats.denied++;
-	if (r->unjudged)
-		answer_text(r, 403, "Permission denied" UNJUDGED);
-	else
-		answer_text(r, 403, "Permission denied: Missing %s:write on %.*s", acl_resource_name(resource),
-		    (int)name.len, (const char *)name.p);
+	answer_text(r, 403, "Permission denied: Missing %s:write on %.*s", acl_resource_name(resource),
+	    SPAN_ARGS(name));
 	return false;
 }
 

@@ -34,7 +34,7 @@ moved(struct request *r, struct span to)
 	target_split(r->head.target, &raw, &query);
 	path_encode(to, &location);
 	if (query.len > 0)
-		buf_printf(&location, "?%.*s", (int)query.len, (const char *)query.p);
+		buf_printf(&location, "?%.*s", SPAN_ARGS(query));
 	const char *url = location.failed ? NULL : arena_cstr(&r->arena, buf_span(&location));
 	buf_done(&location);
 	if (url == NULL) {
@@ -108,7 +108,7 @@ take_path(struct request *r, struct span raw)
 static void
 nothing_there(struct request *r)
 {
-	struct span folder = arena_printf(&r->arena, "%.*s/", (int)r->path.len, (const char *)r->path.p);
+	struct span folder = arena_printf(&r->arena, "%.*s/", SPAN_ARGS(r->path));
 	const struct endpoint_path *p = folder.p == NULL ? NULL : endpoint_find(folder);
 
 	if (p != NULL && p->len == folder.len)

@@ -137,6 +137,9 @@ void request_done(struct request *r);
 /* Takes a part of the body. */
 void request_body(struct request *r, const void *bytes, size_t n);
 
+/* What stands for "%.*s" in a format. */
+#define SPAN_ARGS(span_) (int)(span_).len, (const char *)(span_).p
+
 /* -- answers; the last call of a handler -- */
 /* text/plain, no newline added.  status 200 included. */
 void answer_text(struct request *r, unsigned status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -74,6 +74,13 @@ add_name(struct request *r, struct audit_note *a, const char *kind, struct span 
 		    (int)(name.len > AUDIT_LINE_MAX ? AUDIT_LINE_MAX : name.len), (const char *)name.p);
 }
 
+/* By its id, or else by its name. */
+static void
+add_either(struct request *r, struct audit_note *a, const char *kind, struct span id, struct span name)
+{
+	add_name(r, a, kind, id.len > 0 ? id : name);
+}
+
 static void
 note_txn(struct request *r, struct audit_note *a, const struct txn *t)
 {
@@ -88,11 +95,9 @@ note_txn(struct request *r, struct audit_note *a, const struct txn *t)
 		else if (o->has_node)
 			add_name(r, a, "node", o->Node.Node.Node);
 		else if (o->has_service)
-			add_name(r, a, "service", o->Service.Service.ID.len > 0 ? o->Service.Service.ID :
-			    o->Service.Service.Service);
+			add_either(r, a, "service", o->Service.Service.ID, o->Service.Service.Service);
 		else if (o->has_check)
-			add_name(r, a, "check", o->Check.Check.CheckID.len > 0 ? o->Check.Check.CheckID :
-			    o->Check.Check.Name);
+			add_either(r, a, "check", o->Check.Check.CheckID, o->Check.Check.Name);
 	}
 }
 
@@ -101,13 +106,13 @@ static void
 note_registered(struct request *r, struct audit_note *a, const struct catalog_register *c)
 {
 	if (c->has_service)
-		add_name(r, a, "service", c->Service.ID.len > 0 ? c->Service.ID : c->Service.Service);
+		add_either(r, a, "service", c->Service.ID, c->Service.Service);
 	if (c->has_check)
-		add_name(r, a, "check", c->Check.CheckID.len > 0 ? c->Check.CheckID : c->Check.Name);
+		add_either(r, a, "check", c->Check.CheckID, c->Check.Name);
 	for (uint32_t i = 0; i < c->Checks.n && a->name_count < AUDIT_NAMES_MAX; i++) {
 		const struct check *check = (const struct check *)c->Checks.v + i;
 
-		add_name(r, a, "check", check->CheckID.len > 0 ? check->CheckID : check->Name);
+		add_either(r, a, "check", check->CheckID, check->Name);
 	}
 }
 
@@ -148,36 +153,27 @@ audit_about(struct request *r, struct span name)
 static void
 note_made(struct request *r, struct audit_note *a, const struct op *op, struct span value)
 {
+	const struct schema *s = op->answer;
 	struct rd in = rd_span_over(value);
-	union {
-		struct acl_token token;
-		struct acl_policy policy;
-		struct acl_role role;
-		struct bool_reply done;
-		struct text_reply text;
-	} u;
+	void *rec;
 
-	memset(&u, 0, sizeof(u));
-	if (op->kind != OP_WRITE || op->answers != OP_ONE || op->answer->size > sizeof(u))
+	if (op->kind != OP_WRITE || op->answers != OP_ONE || (s != &acl_token_schema && s != &acl_policy_schema &&
+	    s != &acl_role_schema && s != &bool_reply_schema && s != &text_reply_schema))
 		return;
-	if (op->answer != &acl_token_schema && op->answer != &acl_policy_schema && op->answer != &acl_role_schema &&
-	    op->answer != &bool_reply_schema && op->answer != &text_reply_schema)
+	rec = arena_alloc(&r->arena, s->size);
+	if (rec == NULL || schema_unpack(s, &in, &r->arena, rec) != TV_OK)
 		return;
-	if (schema_unpack(op->answer, &in, &r->arena, &u) != TV_OK)
-		return;
-	a->proven = op->answer == &acl_token_schema;
-	if (op->answer == &acl_token_schema)
-		a->name = u.token.AccessorID;
-	else if (op->answer == &acl_policy_schema)
-		a->name = copy_text(r, u.policy.Name);
-	else if (op->answer == &acl_role_schema)
-		a->name = copy_text(r, u.role.Name);
-	else if (op->answer == &bool_reply_schema)
-		a->refused = !u.done.Value;
-	else if (op->traits & OP_MAKES_ID)
-		add_name(r, a, "id", u.text.Value);
+	a->proven = s == &acl_token_schema;
 	if (a->proven)
-		a->name = copy_text(r, a->name);
+		a->name = copy_text(r, ((const struct acl_token *)rec)->AccessorID);
+	else if (s == &acl_policy_schema)
+		a->name = copy_text(r, ((const struct acl_policy *)rec)->Name);
+	else if (s == &acl_role_schema)
+		a->name = copy_text(r, ((const struct acl_role *)rec)->Name);
+	else if (s == &bool_reply_schema)
+		a->refused = !((const struct bool_reply *)rec)->Value;
+	else if (op->traits & OP_MAKES_ID)
+		add_name(r, a, "id", ((const struct text_reply *)rec)->Value);
 }
 
 void

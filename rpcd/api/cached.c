@@ -18,21 +18,6 @@ struct control {
 	int64_t max_age, stale_if_error;	/* seconds; 0: none */
 };
 
-/* As Go's Atoi: a sign, digits, nothing else. */
-static bool
-take_seconds(struct span text, int64_t *out)
-{
-	bool minus = text.len > 0 && text.p[0] == '-';
-	uint64_t v;
-
-	if (text.len > 0 && (text.p[0] == '-' || text.p[0] == '+'))
-		text = span_of(text.p + 1, text.len - 1);
-	if (u64_parse(text, &v) != TV_OK || v > (uint64_t)INT64_MAX + minus)
-		return false;
-	*out = minus ? -1 : (int64_t)v;
-	return true;
-}
-
 static struct span
 trim(struct span s)
 {
@@ -49,12 +34,8 @@ begins_with(struct span *s, const char *word)
 {
 	size_t n = strlen(word);
 
-	for (size_t i = 0; i < n; i++) {
-		uint8_t c = i < s->len ? s->p[i] : 0;
-
-		if ((c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c) != (uint8_t)word[i])
-			return false;
-	}
+	if (s->len < n || !span_eq_nocase(span_of(s->p, n), span_str(word)))
+		return false;
 	*s = span_of(s->p + n, s->len - n);
 	return true;
 }
@@ -68,12 +49,12 @@ take_directive(struct span one, struct control *out)
 		out->revalidate = true;
 	rest = one;
 	if (begins_with(&rest, "max-age=")) {
-		if (!take_seconds(rest, &out->max_age))
+		if (i64_parse(rest, &out->max_age) != TV_OK)
 			return false;
 		out->revalidate = out->revalidate || out->max_age == 0;
 	}
 	rest = one;
-	return !begins_with(&rest, "stale-if-error=") || take_seconds(rest, &out->stale_if_error);
+	return !begins_with(&rest, "stale-if-error=") || i64_parse(rest, &out->stale_if_error) == TV_OK;
 }
 
 /* What is no directive of ours is passed over.  False: a number is none. */

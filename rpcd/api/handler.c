@@ -72,7 +72,7 @@ take_consistency(struct request *r, bool catalog)
 	int64_t ns = 0;
 
 	if (max_stale.len > 0 && duration_parse(max_stale, &ns) != TV_OK) {
-		answer_text(r, 400, "Invalid max_stale value \"%.*s\"", (int)max_stale.len, (const char *)max_stale.p);
+		answer_text(r, 400, "Invalid max_stale value \"%.*s\"", SPAN_ARGS(max_stale));
 		return false;
 	}
 	if (max_stale.len > 0 && !consistent)

@@ -312,6 +312,17 @@ u64_parse(struct span text, uint64_t *v)
 	return over ? TV_ELIMIT : TV_OK;
 }
 
+enum tv_err
+i64_parse(struct span text, int64_t *v)
+{
+	bool minus = text.len > 0 && text.p[0] == '-', sign = minus || (text.len > 0 && text.p[0] == '+');
+	uint64_t n;
+	enum tv_err err = u64_parse(sign ? span_of(text.p + 1, text.len - 1) : text, &n);
+
+	*v = (int64_t)(minus ? 0 - n : n);
+	return err == TV_OK && n > (uint64_t)INT64_MAX + minus ? TV_ELIMIT : err;
+}
+
 void
 u64_why(struct span text, struct buf *out)
 {

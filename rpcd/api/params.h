@@ -48,6 +48,8 @@ void path_encode(struct span path, struct buf *out);
 int params_bool(struct span text);
 /* Decimal, nothing else.  TV_EFORMAT or TV_ELIMIT (out of range). */
 enum tv_err u64_parse(struct span text, uint64_t *v);
+/* The same of a whole number, which may have a sign. */
+enum tv_err i64_parse(struct span text, int64_t *v);
 /* The API's sentence: strconv.ParseUint: parsing "zz": invalid syntax. */
 void u64_why(struct span text, struct buf *out);
 

@@ -158,7 +158,7 @@ finish_translate(struct request *r, const struct op_reply *reply)
 	struct text_reply t = { .Value = SPAN_NONE };
 
 	if (reply->err == TV_EFORMAT || reply->err == TV_ELIMIT)
-		answer_text(r, 400, "Bad request: %.*s", (int)reply->text.len, (const char *)reply->text.p);
+		answer_text(r, 400, "Bad request: %.*s", SPAN_ARGS(reply->text));
 	else if (acl_failed(r, reply) || !api_record(r, reply, &text_reply_schema, &t))
 		return;
 	else if (t.Value.len == 0)

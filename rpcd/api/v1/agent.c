@@ -103,8 +103,7 @@ on_joined(void *ctx, enum tv_err err, struct span text, uint32_t count)
 	}
 	note_free(a);
 	answer_text(r, 500, "1 error occurred:\n\t* %s%.*s%s%.*s\n\n", whole ? "" : "Failed to join ",
-	    whole ? 0 : (int)r->rest.len, (const char *)r->rest.p, whole ? "" : ": ", (int)text.len,
-	    (const char *)text.p);
+	    whole ? 0 : SPAN_ARGS(r->rest), whole ? "" : ": ", SPAN_ARGS(text));
 }
 
 static void
@@ -125,7 +124,7 @@ on_force_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
 
 	if (r != NULL && err == TV_ENOENT) {
 		note_free(a);
-		answer_text(r, 500, "agent: No node found with name '%.*s'", (int)r->rest.len, (const char *)r->rest.p);
+		answer_text(r, 500, "agent: No node found with name '%.*s'", SPAN_ARGS(r->rest));
 	} else {
 		on_admin(ctx, err, text, count);
 	}

@@ -21,8 +21,6 @@ bool api_agent_may_change_check(struct request *r, struct span id);
  * not know case, would have now the one, now the other.
  */
 bool api_agent_id_is_free(struct request *r, enum entry_kind kind, struct span id);
-/* May the request see this check: that of a service by its name, that of the node by this node's? */
-bool api_agent_shows_check(const struct request *r, const struct check *c);
 /* The token of what is registered: the one that was given with it, else that of the request. */
 struct span api_agent_token(const struct request *r, struct span given);
 

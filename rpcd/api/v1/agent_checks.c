@@ -83,7 +83,7 @@ api_agent_id_is_free(struct request *r, enum entry_kind kind, struct span id)
 		return true;
 	struct span there = kind == ENTRY_CHECK ? rec.check.CheckID : rec.service.ID;
 	answer_text(r, 400, "A %s with the ID \"%.*s\" is registered on this node, and IDs are compared without case",
-	    kind == ENTRY_CHECK ? "check" : "service", (int)there.len, (const char *)there.p);
+	    kind == ENTRY_CHECK ? "check" : "service", SPAN_ARGS(there));
 	return false;
 }
 
@@ -122,8 +122,7 @@ run_register(struct request *r)
 	audit_about(r, rec.check.CheckID);
 	enum tv_err err = registry_put(r->api->registry, &rec);
 	if (err == TV_ENOENT)
-		answer_text(r, 500, "ServiceID \"%.*s\" does not exist", (int)d.ServiceID.len,
-		    (const char *)d.ServiceID.p);
+		answer_text(r, 500, "ServiceID \"%.*s\" does not exist", SPAN_ARGS(d.ServiceID));
 	else if (err != TV_OK)
 		api_agent_refused(r, err);
 	else
@@ -149,8 +148,7 @@ update(struct request *r, struct span status, struct span output)
 		return;
 	err = checks_update(r->api->registry, r->rest, status, output);
 	if (err == TV_ENOENT)
-		answer_text(r, 500, "CheckID \"%.*s\" does not have associated TTL", (int)r->rest.len,
-		    (const char *)r->rest.p);
+		answer_text(r, 500, "CheckID \"%.*s\" does not have associated TTL", SPAN_ARGS(r->rest));
 	else if (err != TV_OK)
 		answer_text(r, 500, "%s", tv_strerror(err));
 	else
@@ -183,13 +181,13 @@ run_update(struct request *r)
 	if (!api_decode(r, &check_update_schema, SJ_SNAKE, false, &b))
 		return;
 	if (!is_status(b.Status))
-		answer_text(r, 400, "Invalid check status: '%.*s'", (int)b.Status.len, (const char *)b.Status.p);
+		answer_text(r, 400, "Invalid check status: '%.*s'", SPAN_ARGS(b.Status));
 	else
 		update(r, b.Status, b.Output);
 }
 
-bool
-api_agent_shows_check(const struct request *r, const struct check *c)
+static bool
+shows_check(const struct request *r, const struct check *c)
 {
 	if (c->ServiceName.len > 0)
 		return api_may(r, ACL_SERVICE, c->ServiceName, ACL_READ);
@@ -231,7 +229,7 @@ put_check(void *ctx, const struct local_record *rec)
 {
 	struct request *r = ctx;
 
-	if (api_agent_shows_check(r, &rec->check))
+	if (shows_check(r, &rec->check))
 		api_agent_put(r, rec->check.CheckID, &check_schema, &rec->check);
 	else
 		r->hidden = true;

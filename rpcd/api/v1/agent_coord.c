@@ -63,7 +63,7 @@ answer_one(struct request *r, struct span list)
 		answer_json(r);
 		return;
 	}
-	answer_text(r, 404, "No coordinate of \"%.*s\" is known here", (int)r->rest.len, (const char *)r->rest.p);
+	answer_text(r, 404, "No coordinate of \"%.*s\" is known here", SPAN_ARGS(r->rest));
 }
 
 static void

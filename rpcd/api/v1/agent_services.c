@@ -180,7 +180,7 @@ show_service(struct request *r)
 	struct local_read *w;
 
 	if (e == NULL || !registry_get(e, &rec)) {
-		answer_text(r, 404, "unknown service ID: %.*s", (int)r->rest.len, (const char *)r->rest.p);
+		answer_text(r, 404, "unknown service ID: %.*s", SPAN_ARGS(r->rest));
 		return;
 	}
 	struct agent_service a = shown(r, &rec.service);
@@ -223,7 +223,7 @@ take_enable(struct request *r, bool *on)
 	if (!params_has(&r->query, "enable") || text.len == 0)
 		answer_text(r, 400, "Missing value for enable");
 	else if (v < 0)
-		answer_text(r, 400, "Invalid value for enable: \"%.*s\"", (int)text.len, (const char *)text.p);
+		answer_text(r, 400, "Invalid value for enable: \"%.*s\"", SPAN_ARGS(text));
 	*on = v == 1;
 	return !r->answered;
 }
@@ -273,13 +273,12 @@ run_service_maintenance(struct request *r)
 	if (!take_enable(r, &on))
 		return;
 	if (registry_find(r->api->registry, ENTRY_SERVICE, r->rest) == NULL) {
-		answer_text(r, 404, "No service registered with ID \"%.*s\"", (int)r->rest.len,
-		    (const char *)r->rest.p);
+		answer_text(r, 404, "No service registered with ID \"%.*s\"", SPAN_ARGS(r->rest));
 		return;
 	}
 	if (!may_change(r, r->rest))
 		return;
-	id = arena_printf(&r->arena, SERVICE_MAINTENANCE "%.*s", (int)r->rest.len, (const char *)r->rest.p);
+	id = arena_printf(&r->arena, SERVICE_MAINTENANCE "%.*s", SPAN_ARGS(r->rest));
 	if (id.p == NULL)
 		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
 	else

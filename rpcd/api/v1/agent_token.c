@@ -18,7 +18,7 @@ run_token(struct request *r)
 		return;
 	}
 	if (!agent_token_kind(r->rest, &kind)) {
-		answer_text(r, 404, "Token \"%.*s\" is unknown", (int)r->rest.len, (const char *)r->rest.p);
+		answer_text(r, 404, "Token \"%.*s\" is unknown", SPAN_ARGS(r->rest));
 		return;
 	}
 	if (!api_decode(r, &token_body_schema, 0, false, &body))
@@ -34,8 +34,7 @@ run_token(struct request *r)
 	else
 		answer_empty(r, 200);
 	if (err != TV_EINVAL && err != TV_ENOMEM)
-		log_info("acl", "the token \"%.*s\" of this agent was set by a request", (int)r->rest.len,
-		    (const char *)r->rest.p);
+		log_info("acl", "the token \"%.*s\" of this agent was set by a request", SPAN_ARGS(r->rest));
 }
 
 const struct endpoint api_agent_tokens[] = {

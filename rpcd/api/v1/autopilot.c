@@ -12,7 +12,7 @@ static void
 finish_set(struct request *r, const struct op_reply *reply)
 {
 	if (reply->err == TV_EINVAL && reply->text.len > 0)
-		answer_text(r, 400, "Bad request: %.*s", (int)reply->text.len, (const char *)reply->text.p);
+		answer_text(r, 400, "Bad request: %.*s", SPAN_ARGS(reply->text));
 	else
 		api_finish(r, reply);
 }

@@ -27,27 +27,18 @@ RECORD_LOCAL(explanation,
 
 /* -- sentences -- */
 
-#define S(span_) (int)(span_).len, (const char *)(span_).p
+#define S(span_) SPAN_ARGS(span_)
 
 static const char *
 kind_text(enum dns_kind kind)
 {
-	switch (kind) {
-	case DNS_KIND_NODE:
-		return "node";
-	case DNS_KIND_SERVICE:
-		return "service";
-	case DNS_KIND_CONNECT:
-		return "proxies of the service";
-	case DNS_KIND_INGRESS:
-		return "ingress gateways of the service";
-	case DNS_KIND_QUERY:
-		return "prepared query";
-	case DNS_KIND_ADDRESS:
-		return "address";
-	default:
-		return "name elsewhere";
-	}
+	static const char *const texts[] = {
+		[DNS_KIND_NODE] = "node", [DNS_KIND_SERVICE] = "service", [DNS_KIND_CONNECT] = "proxies of the service",
+		[DNS_KIND_INGRESS] = "ingress gateways of the service", [DNS_KIND_QUERY] = "prepared query",
+		[DNS_KIND_ADDRESS] = "address",
+	};
+
+	return kind < NITEMS(texts) && texts[kind] != NULL ? texts[kind] : "name elsewhere";
 }
 
 static struct span

@@ -22,6 +22,7 @@
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
 #define FILE_BYTES_MAX (4u << 20)	/* of /proc/cpuinfo: 1.5 KiB for each processor */
 #define LISTS_MEMORY (16u << 20)
+#define FIELDS_OF_SYSINFO 6		/* of host_memory; the rest is in /proc/meminfo */
 
 /* As Consul has them.  Numbers are JSON as text: so those that are not known are left out, and 0 is not. */
 RECORD_LOCAL(host_memory,
@@ -193,12 +194,7 @@ percent(uint64_t part, uint64_t of, struct arena *a)
 static void
 read_meminfo(struct host_memory *m, struct span rest, const struct sysinfo *s, struct arena *a)
 {
-	const struct { const char *name; struct span *to; } lines[] = {
-		{ "MemAvailable", &m->available }, { "Active", &m->active }, { "Inactive", &m->inactive },
-		{ "Dirty", &m->dirty }, { "Writeback", &m->writeback }, { "Slab", &m->slab },
-		{ "SReclaimable", &m->sreclaimable }, { "SUnreclaim", &m->sunreclaim }, { "Mapped", &m->mapped },
-		{ "CommitLimit", &m->commitlimit }, { "Committed_AS", &m->committedas },
-	};
+	const struct schema_field *f;
 	uint64_t total = 0, files = 0, free = 0, kib;
 	struct span name, value;
 
@@ -211,9 +207,12 @@ read_meminfo(struct host_memory *m, struct span rest, const struct sysinfo *s, s
 			free = kib;
 		else if (span_eqs(name, "Cached") || span_eqs(name, "SReclaimable"))
 			files += kib;
-		for (size_t i = 0; i < NITEMS(lines); i++)
-			if (span_eqs(name, lines[i].name))
-				*lines[i].to = number(kib * 1024, a);
+		if (span_starts(name, span_str("Mem")))
+			name = span_of(name.p + 3, name.len - 3);
+		/* Fields have the names of lines, without case and underscores. */
+		f = schema_field_named(&host_memory_schema, FIELDS_OF_SYSINFO, name, true);
+		if (f != NULL)
+			*(struct span *)(void *)((uint8_t *)m + f->offset) = number(kib * 1024, a);
 	}
 	m->cached = number(files * 1024, a);
 	files += free + s->bufferram * s->mem_unit / 1024;

@@ -79,8 +79,7 @@ pool_whole(const struct keyring_pool *p, struct buf *why)
 	buf_printf(why, "%" PRIu64 "/%" PRIu64 " nodes reported %s", errors ? p->NumErrors : p->NumResponses,
 	    p->NumNodes, errors ? "failure" : "success");
 	for (uint32_t i = 0; i < p->Messages.n && i < MESSAGES_SHOWN; i++)
-		buf_printf(why, "%s%.*s: %.*s", i > 0 ? "; " : ": ", (int)list[i].Node.len,
-		    (const char *)list[i].Node.p, (int)list[i].Text.len, (const char *)list[i].Text.p);
+		buf_printf(why, "%s%.*s: %.*s", i > 0 ? "; " : ": ", SPAN_ARGS(list[i].Node), SPAN_ARGS(list[i].Text));
 	if (p->Messages.n > MESSAGES_SHOWN)
 		buf_printf(why, "; and %u more", p->Messages.n - MESSAGES_SHOWN);
 	return false;
@@ -285,7 +284,7 @@ read_relay(struct request *r, struct run *run)
 
 	if (text.len > 0 && (text.len > 18 || u64_parse(text, &n) != TV_OK))
 		answer_text(r, 400, "Bad request: Error parsing relay factor: strconv.Atoi: parsing \"%.*s\": invalid "
-		    "syntax", (int)text.len, (const char *)text.p);
+		    "syntax", SPAN_ARGS(text));
 	else if (n > RELAY_MAX)
 		answer_text(r, 400, "Bad request: Invalid relay-factor: Relay factor must be in range: [0, %d]",
 		    RELAY_MAX);
@@ -302,7 +301,7 @@ read_local_only(struct request *r, struct run *run)
 	run->local_only = value == 1;
 	if (value < 0)
 		answer_text(r, 400, "Bad request: Error parsing local-only: strconv.ParseBool: parsing \"%.*s\": "
-		    "invalid syntax", (int)text.len, (const char *)text.p);
+		    "invalid syntax", SPAN_ARGS(text));
 	else if (run->local_only && run->op.What != KEYRING_LIST)
 		answer_text(r, 400,
 		    "Bad request: Invalid use of local-only: local-only can only be set for list requests");

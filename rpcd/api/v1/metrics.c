@@ -73,7 +73,7 @@ static bool
 is_counter(const struct section_kind *k, struct span name)
 {
 	char word[80];
-	int n = snprintf(word, sizeof(word), " %.*s ", (int)name.len, (const char *)name.p);
+	int n = snprintf(word, sizeof(word), " %.*s ", SPAN_ARGS(name));
 
 	return (n > 0 && (size_t)n < sizeof(word) && strstr(k->others, word) != NULL) != k->counts;
 }
@@ -185,8 +185,7 @@ RECORD_LOCAL(sample,
 static struct span
 json_name(const struct metric *m, char text[NAME_BYTES])
 {
-	snprintf(text, NAME_BYTES, "triumvir.%.*s.%.*s", (int)m->section.len, (const char *)m->section.p,
-	    (int)m->name.len, (const char *)m->name.p);
+	snprintf(text, NAME_BYTES, "triumvir.%.*s.%.*s", SPAN_ARGS(m->section), SPAN_ARGS(m->name));
 	return span_str(text);
 }
 
@@ -272,8 +271,7 @@ prom_name(struct buf *b, const struct metric *m, const char *end)
 static void
 prom_head(struct buf *out, struct span name, const char *type, const char *help)
 {
-	buf_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)name.len, (const char *)name.p, help, (int)name.len,
-	    (const char *)name.p, type);
+	buf_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", SPAN_ARGS(name), help, SPAN_ARGS(name), type);
 }
 
 /* A line: NAMEend VALUE.  NAN: there is none yet. */
@@ -297,7 +295,7 @@ prom_consul(struct buf *out, const struct metric *m)
 
 	put_plain(&b, span_str(consul_number(m)));
 	prom_head(out, buf_span(&b), m->counts ? "counter" : "gauge", "As Consul has it, since the start.");
-	buf_printf(out, "%s %.*s\n", buf_cstr(&b), (int)m->text.len, (const char *)m->text.p);
+	buf_printf(out, "%s %.*s\n", buf_cstr(&b), SPAN_ARGS(m->text));
 	buf_done(&b);
 }
 
@@ -318,7 +316,7 @@ prom_number(struct buf *out, const struct metric *m)
 		json_quote(m->peer, out);
 		buf_u8(out, '}');
 	}
-	buf_printf(out, " %.*s\n", (int)m->text.len, (const char *)m->text.p);
+	buf_printf(out, " %.*s\n", SPAN_ARGS(m->text));
 	buf_done(&b);
 }
 

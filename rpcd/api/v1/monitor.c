@@ -65,13 +65,11 @@ run_monitor(struct request *r)
 	enum tv_err err;
 
 	if (!parse_level(level_text, &level)) {
-		answer_text(r, 400, "Bad request: Unknown log level: %.*s", (int)level_text.len,
-		    (const char *)level_text.p);
+		answer_text(r, 400, "Bad request: Unknown log level: %.*s", SPAN_ARGS(level_text));
 		return;
 	}
 	if (daemons == 0) {
-		answer_text(r, 400, "Bad request: Unknown daemon: %.*s (gossipd, raftd or rpcd)", (int)daemon.len,
-		    (const char *)daemon.p);
+		answer_text(r, 400, "Bad request: Unknown daemon: %.*s (gossipd, raftd or rpcd)", SPAN_ARGS(daemon));
 		return;
 	}
 	if (daemons == LOG_STREAM_RAFTD && !r->api->cluster->server) {

@@ -122,20 +122,10 @@ finish_get(struct request *r, const struct op_reply *reply)
 static bool
 take_limit(struct request *r, int64_t *limit)
 {
-	struct span text = params_get(&r->query, "limit"), digits = text;
+	struct span text = params_get(&r->query, "limit");
 	struct buf quoted = BUF_INIT(REQUEST_ARENA_MAX);
-	bool minus = text.len > 0 && text.p[0] == '-';
-	uint64_t n = 0;
-	enum tv_err err;
+	enum tv_err err = text.len == 0 ? TV_OK : i64_parse(text, limit);
 
-	if (text.len == 0)
-		return true;
-	if (minus || text.p[0] == '+')
-		digits = span_of(text.p + 1, text.len - 1);
-	err = digits.len == 0 ? TV_EFORMAT : u64_parse(digits, &n);
-	if (err == TV_OK && n > INT64_MAX)
-		err = TV_ELIMIT;
-	*limit = minus ? -(int64_t)n : (int64_t)n;
 	if (err != TV_OK) {
 		text_quote(text, &quoted);
 		answer_text(r, 500, "Bad limit: strconv.Atoi: parsing %s: %s", buf_cstr(&quoted),
@@ -191,7 +181,7 @@ static bool
 replied(struct request *r, const struct op_reply *reply)
 {
 	if (reply->err == TV_ENOENT)
-		answer_text(r, 404, "%.*s", (int)reply->text.len, (const char *)reply->text.p);
+		answer_text(r, 404, "%.*s", SPAN_ARGS(reply->text));
 	else if (!api_failed(r, reply))
 		return true;
 	return false;

@@ -54,7 +54,7 @@ finish_renew(struct request *r, const struct op_reply *reply)
 		return;
 	none = none || reply->value.len == 0 || mpr_nil(&in) || mpr_array(&in) == 0;
 	if (none)
-		answer_text(r, 404, "Session id '%.*s' not found", (int)r->rest.len, (const char *)r->rest.p);
+		answer_text(r, 404, "Session id '%.*s' not found", SPAN_ARGS(r->rest));
 	else
 		api_json(r, reply);
 }

@@ -367,8 +367,7 @@ static void
 put_failed(struct request *r, unsigned status, struct span text, bool changed_nothing)
 {
 	if (!r->answered)
-		answer_text(r, status, "%.*s%s", (int)text.len, (const char *)text.p,
-		    changed_nothing ? "; nothing was changed" : "");
+		answer_text(r, status, "%.*s%s", SPAN_ARGS(text), changed_nothing ? "; nothing was changed" : "");
 }
 
 /* The server that carried it out is lost: its successor knows whether it took effect. */
