@@ -145,13 +145,12 @@ enqueue(struct api *api, struct render *v)
 }
 
 static void
-on_turn(struct ev_loop *loop, ev_timer *w, int events)
+on_turn(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct api *api = w->data;
 	struct render *v = api->renders;
 	struct mono now = clock_mono();
 
-	(void)events;
 	ev_timer_stop(loop, w);
 	if (v == NULL)
 		return;

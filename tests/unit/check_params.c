@@ -174,6 +174,25 @@ START_TEST(numbers)
 }
 END_TEST
 
+START_TEST(whole_numbers)
+{
+	static const struct { const char *in; enum tv_err err; int64_t v; } v[] = {
+		{ "0", TV_OK, 0 }, { "-0", TV_OK, 0 }, { "+12", TV_OK, 12 }, { "-12", TV_OK, -12 }, { "007", TV_OK, 7 },
+		{ "9223372036854775807", TV_OK, INT64_MAX }, { "-9223372036854775808", TV_OK, INT64_MIN },
+		{ "9223372036854775808", TV_ELIMIT, 0 }, { "-9223372036854775809", TV_ELIMIT, 0 },
+		{ "99999999999999999999", TV_ELIMIT, 0 }, { "", TV_EFORMAT, 0 }, { "-", TV_EFORMAT, 0 }, { "+", TV_EFORMAT, 0 },
+		{ "--1", TV_EFORMAT, 0 }, { "1-", TV_EFORMAT, 0 }, { " 1", TV_EFORMAT, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		int64_t got;
+
+		ck_assert_msg(i64_parse(span_str(v[i].in), &got) == v[i].err, "%s", v[i].in);
+		ck_assert(v[i].err != TV_OK || got == v[i].v);
+	}
+}
+END_TEST
+
 START_TEST(accepting_gzip)
 {
 	static const char *const yes[] = { "gzip", "deflate, gzip", "*", "gzip;q=0.5", "GZIP, br",
@@ -204,6 +223,7 @@ main(void)
 	tcase_add_test(t, printable);
 	tcase_add_test(t, path_escapes);
 	tcase_add_test(t, numbers);
+	tcase_add_test(t, whole_numbers);
 	tcase_add_test(t, accepting_gzip);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);

@@ -236,6 +236,34 @@ START_TEST(numbers_of_64_bits)
 }
 END_TEST
 
+RECORD_LOCAL(amount, (STR, Name), (U64, Value), (STR, Later))
+RECORD_LOCAL(words, (STR, Name), (STRS, Values))
+RECORD_LOCAL(amounts, (OBJMAP, All, amount, SF_BARE), (OBJMAP, Lists, words, SF_BARE), (OBJMAP, None, amount, SF_BARE))
+
+/* A map from names to values, each the second field of its record; also straight from what a peer has sent. */
+START_TEST(bare_values)
+{
+	static const struct schema_field field = { .type = ST_OBJMAP, .flags = SF_BARE, .sub = &amount_schema };
+	static const uint8_t sent[] = { 0x92, 0x91, 0xa1, 'x', 0x93, 0xa1, '"', 7, 0xa1, 'z' };	/* without a value, and with more */
+	struct amount a[] = { { span_str("a"), 1, span_str("z") }, { span_str("b<"), 0, SPAN_NONE } };
+	struct span v[] = { span_str("p"), span_str("q") };
+	struct words w = { span_str("w"), { v, 2, true } };
+	struct amounts all = { { a, 2, true }, { &w, 1, true }, { NULL, 0, false } };
+	struct rd in = rd_span_over(span_of(sent, sizeof(sent)));
+	struct buf out = BUF_INIT(BYTES_MAX);
+
+	schema_json_rec(&amounts_schema, &all, &out);
+	ck_assert_str_eq(buf_cstr(&out), "{\"All\":{\"a\":1,\"b\\u003c\":0},\"Lists\":{\"w\":[\"p\",\"q\"]},\"None\":{}}");
+	buf_reset(&out);
+	ck_assert_int_eq(schema_json_value(&field, &in, &out), TV_OK);
+	ck_assert_int_eq(rd_end(&in), TV_OK);
+	ck_assert_str_eq(buf_cstr(&out), "{\"x\":0,\"\\\"\":7}");
+	in = rd_span_over(span_of(sent, sizeof(sent) - 1));
+	ck_assert_int_ne(schema_json_value(&field, &in, &out), TV_OK);
+	buf_done(&out);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -253,6 +281,7 @@ main(void)
 	tcase_add_test(t, binary);
 	tcase_add_test(t, first_value);
 	tcase_add_test(t, numbers_of_64_bits);
+	tcase_add_test(t, bare_values);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

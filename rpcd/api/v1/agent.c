@@ -67,12 +67,8 @@ run_members(struct request *r)
 /* -- join, leave, force-leave -- */
 
 static void
-on_admin(void *ctx, enum tv_err err, struct span text, uint32_t count UNUSED)
+answer_done(struct request *r, enum tv_err err, struct span text)
 {
-	struct request *r = note_take(ctx);
-
-	if (r == NULL)
-		return;
 	if (err == TV_OK)
 		answer_empty(r, 200);
 	else
@@ -89,21 +85,22 @@ api_not_asked(struct request *r, struct note *a, enum tv_err err)
 		answer_text(r, 500, "%s", tv_strerror(err));
 }
 
-/* Nobody could be joined: as Consul lists it. */
+/* No node could be joined: as Consul lists it. */
 static void
-on_joined(void *ctx, enum tv_err err, struct span text, uint32_t count)
+on_joined(void *ctx, enum tv_err err, struct span text, uint32_t count UNUSED)
 {
-	struct note *a = ctx;
-	struct request *r = note_request(a);
+	struct request *r = note_take(ctx);
 	bool whole = span_starts(text, span_str("Failed to "));
 
-	if (r == NULL || err != TV_EUNREACH || text.len == 0) {
-		on_admin(ctx, err, text, count);
+	if (r == NULL)
 		return;
-	}
-	note_free(a);
-	answer_text(r, 500, "1 error occurred:\n\t* %s%.*s%s%.*s\n\n", whole ? "" : "Failed to join ",
-	    whole ? 0 : SPAN_ARGS(r->rest), whole ? "" : ": ", SPAN_ARGS(text));
+	if (err != TV_EUNREACH || text.len == 0)
+		answer_done(r, err, text);
+	else if (whole)
+		answer_text(r, 500, "1 error occurred:\n\t* %.*s\n\n", SPAN_ARGS(text));
+	else
+		answer_text(r, 500, "1 error occurred:\n\t* Failed to join %.*s: %.*s\n\n", SPAN_ARGS(r->rest),
+		    SPAN_ARGS(text));
 }
 
 static void
@@ -117,17 +114,16 @@ run_join(struct request *r)
 }
 
 static void
-on_force_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
+on_force_leave(void *ctx, enum tv_err err, struct span text, uint32_t count UNUSED)
 {
-	struct note *a = ctx;
-	struct request *r = note_request(a);
+	struct request *r = note_take(ctx);
 
-	if (r != NULL && err == TV_ENOENT) {
-		note_free(a);
+	if (r == NULL)
+		return;
+	if (err == TV_ENOENT)
 		answer_text(r, 500, "agent: No node found with name '%.*s'", SPAN_ARGS(r->rest));
-	} else {
-		on_admin(ctx, err, text, count);
-	}
+	else
+		answer_done(r, err, text);
 }
 
 static void
@@ -143,11 +139,11 @@ run_force_leave(struct request *r)
 
 /* The node leaves even if the client that asked is gone by now. */
 static void
-on_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
+on_leave(void *ctx, enum tv_err err, struct span text, uint32_t count UNUSED)
 {
 	struct note *a = ctx;
 	struct api *api = a->api;
-	struct request *r = note_request(a);
+	struct request *r = note_take(a);
 
 	if (err == TV_OK && r != NULL) {
 		r->sent = api->quit;
@@ -155,7 +151,8 @@ on_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
 	} else if (err == TV_OK && api->quit != NULL) {
 		api->quit(api->quit_ctx);
 	}
-	on_admin(ctx, err, text, count);
+	if (r != NULL)
+		answer_done(r, err, text);
 }
 
 static void

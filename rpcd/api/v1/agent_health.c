@@ -26,42 +26,31 @@ static const struct {
 
 struct instance {			/* of the service that is asked for */
 	struct instance *next;
-	struct span id, json;
+	struct span id;
 };
 
-struct look {
+struct search {
 	struct request *r;
-	bool by_id;
 	struct instance *first, **end;
 	bool failed;			/* no memory */
-	bool denied;			/* one that may not be seen */
 };
 
 static void
-keep_instance(void *ctx, const struct local_record *rec)
+add_instance(void *ctx, const struct local_record *rec)
 {
-	struct look *l = ctx;
-	struct request *r = l->r;
+	struct search *s = ctx;
 	struct instance *i;
 
-	if (!span_eq(l->by_id ? rec->service.ID : rec->service.Service, r->rest))
+	if (!span_eq(rec->service.Service, s->r->rest))
 		return;
-	if (!api_may(r, ACL_SERVICE, rec->service.Service, ACL_READ)) {
-		l->denied = true;
+	i = arena_alloc(&s->r->arena, sizeof(*i));
+	if (i != NULL)
+		i->id = arena_copy(&s->r->arena, rec->service.ID);
+	s->failed = s->failed || i == NULL || i->id.p == NULL;
+	if (s->failed)
 		return;
-	}
-	buf_reset(&r->scratch);
-	api_agent_service_json(r, &rec->service, &r->scratch);
-	i = arena_alloc(&r->arena, sizeof(*i));
-	if (i == NULL || r->scratch.failed) {
-		l->failed = true;
-		return;
-	}
-	i->id = arena_copy(&r->arena, rec->service.ID);
-	i->json = arena_copy(&r->arena, buf_span(&r->scratch));
-	l->failed |= i->id.p == NULL || i->json.p == NULL;
-	*l->end = i;
-	l->end = &i->next;
+	*s->end = i;
+	s->end = &i->next;
 }
 
 /* The checks of one instance: its own, and those of the node. */
@@ -96,15 +85,20 @@ put_check(void *ctx, const struct local_record *rec)
 }
 
 static enum state
-put_instance(struct request *r, const struct instance *i)
+put_instance(struct request *r, struct span id)
 {
+	struct entry *e = registry_find(r->api->registry, ENTRY_SERVICE, id);
 	struct buf list = BUF_INIT(r->answer.body.max);
 	struct checks k = { .out = &list };
 	struct buf *out = &r->answer.body;
+	struct local_record rec;
 
-	registry_checks_of(r->api->registry, i->id, put_check, &k);
+	registry_checks_of(r->api->registry, id, put_check, &k);
 	buf_printf(out, "{\"AggregatedStatus\":\"%s\",\"Service\":", states[k.worst].name);
-	buf_putspan(out, i->json);
+	if (e != NULL && registry_get(e, &rec))
+		api_agent_service_json(r, &rec.service, out);
+	else
+		out->failed = true;
 	buf_puts(out, ",\"Checks\":[");
 	buf_putspan(out, buf_span(&list));
 	buf_puts(out, "]}");
@@ -157,50 +151,56 @@ not_found(struct request *r, bool by_id)
 	answer_health(r, 404, reason != NULL ? reason : "not found");
 }
 
-enum { BY_ID, BY_NAME };
+static void
+run_by_id(struct request *r)
+{
+	struct entry *e = registry_find(r->api->registry, ENTRY_SERVICE, r->rest);
+	struct local_record rec;
+
+	if (e == NULL || !registry_get(e, &rec)) {
+		not_found(r, true);
+	} else if (!api_may(r, ACL_SERVICE, rec.service.Service, ACL_READ)) {
+		answer_text(r, 403, "Permission denied");
+	} else {
+		enum state s = put_instance(r, r->rest);
+
+		answer_health(r, states[s].status, states[s].name);
+	}
+}
 
 static void
-run_health(struct request *r)
+run_by_name(struct request *r)
 {
-	bool by_id = r->endpoint->arg == BY_ID;
-	struct look l = { .r = r, .by_id = by_id };
+	struct search found = { .r = r };
 	enum state worst = PASSING;
 
-	l.end = &l.first;
-	if (!by_id && !api_must(r, ACL_SERVICE, r->rest, ACL_READ))
+	found.end = &found.first;
+	if (!api_must(r, ACL_SERVICE, r->rest, ACL_READ))
 		return;
-	registry_each(r->api->registry, ENTRY_SERVICE, keep_instance, &l);
-	if (l.failed) {
+	registry_each(r->api->registry, ENTRY_SERVICE, add_instance, &found);
+	if (found.failed) {
 		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
 		return;
 	}
-	if (l.denied) {
-		answer_text(r, 403, "Permission denied");
+	if (found.first == NULL) {
+		not_found(r, false);
 		return;
 	}
-	if (l.first == NULL) {
-		not_found(r, by_id);
-		return;
-	}
-	if (!by_id)
-		buf_u8(&r->answer.body, '[');
-	for (const struct instance *i = l.first; i != NULL; i = i->next) {
-		enum state s = put_instance(r, i);
+	for (const struct instance *i = found.first; i != NULL; i = i->next) {
+		buf_u8(&r->answer.body, i == found.first ? '[' : ',');
+		enum state s = put_instance(r, i->id);
 
 		if (states[s].status > states[worst].status)
 			worst = s;
-		if (i->next != NULL)
-			buf_u8(&r->answer.body, ',');
 	}
-	if (!by_id)
-		buf_u8(&r->answer.body, ']');
+	buf_u8(&r->answer.body, ']');
 	answer_health(r, states[worst].status, states[worst].name);
 }
 
 const struct endpoint api_agent_health[] = {
 	{ "/v1/agent/health/service/id/", "GET", ACCESS_NAMED, .missing = "Bad request: Missing serviceID",
-	    .arg = BY_ID, .run = run_health },
+	    .run = run_by_id },
 	{ "/v1/agent/health/service/name/", "GET", ACCESS_NAMED, .missing = "Bad request: Missing service Name",
-	    .arg = BY_NAME, .run = run_health },
+	    .run = run_by_name },
 	{ .path = NULL },
 };

@@ -93,9 +93,8 @@ names_clean(struct request *r, void *args)
 
 /* It has no options of a read but this one. */
 static bool
-cached_fits(struct request *r, void *args)
+cached_fits(struct request *r, void *args UNUSED)
 {
-	(void)args;
 	return api_cached_fits(r);
 }
 

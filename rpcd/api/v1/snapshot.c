@@ -87,10 +87,8 @@ ask_server(struct request *r, enum op_code op, const struct snapshot_ask *args,
 }
 
 static void
-ignore_reply(void *ctx, const struct op_reply *reply)
+ignore_reply(void *ctx UNUSED, const struct op_reply *reply UNUSED)
 {
-	(void)ctx;
-	(void)reply;
 }
 
 /* The server may forget it; if it does not hear of this it will do so by itself. */
