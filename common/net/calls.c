@@ -172,12 +172,11 @@ wake_at(struct calls *t, struct mono deadline, struct mono now)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct calls *t = w->data;
 	struct mono now = clock_mono(), next = MONO_NEVER;
 
-	(void)loop, (void)revents;
 	t->wake = MONO_NEVER;
 	t->busy++;
 	for (uint32_t i = 0; i < t->slot_count && !t->dead; i++) {

@@ -444,16 +444,14 @@ chan_finish(struct chan *c)
 }
 
 static enum tv_err
-deaf_frame(void *ctx, struct chan *c, const struct frame *f)
+deaf_frame(void *ctx UNUSED, struct chan *c UNUSED, const struct frame *f UNUSED)
 {
-	(void)ctx, (void)c, (void)f;
 	return TV_ECLOSED;
 }
 
 static void
-deaf_close(void *ctx, struct chan *c, enum tv_err why)
+deaf_close(void *ctx UNUSED, struct chan *c UNUSED, enum tv_err why UNUSED)
 {
-	(void)ctx, (void)c, (void)why;
 }
 
 void

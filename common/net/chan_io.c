@@ -347,16 +347,14 @@ chan_flush(struct chan *c)
 }
 
 static void
-on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
+on_prepare(struct ev_loop *loop UNUSED, ev_prepare *w, int revents UNUSED)
 {
-	(void)loop, (void)revents;
 	end_turn(w->data);
 }
 
 static void
-on_idle(struct ev_loop *loop, ev_idle *w, int revents)
+on_idle(struct ev_loop *loop UNUSED, ev_idle *w, int revents UNUSED)
 {
-	(void)loop, (void)revents;
 	end_turn(w->data);
 }
 

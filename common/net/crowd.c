@@ -11,6 +11,8 @@ crowd_init(struct crowd *c, const struct crowd_conf *conf)
 {
 	TV_ASSERT(conf->max > 0);
 	*c = (struct crowd){ .conf = *conf };
+	if (conf->sources == NULL)
+		c->conf.sources = &c->own;
 	for (unsigned i = 0; i < CROWD_RANKS; i++)
 		TAILQ_INIT(&c->ranks[i]);
 }
@@ -23,19 +25,13 @@ tells_sources(const struct crowd *c)
 	return c->conf.source_max > 0 || c->conf.source_streams_max > 0;
 }
 
-static struct map *
-sources_of(struct crowd *c)
-{
-	return c->conf.sources != NULL ? c->conf.sources : &c->own;
-}
-
 static struct crowd_source *
 find_source(const struct crowd *c, uint64_t source, uint64_t *hash)
 {
 	struct crowd_source *k;
 
 	*hash = c->conf.hash(&source, sizeof(source));
-	MAP_FOREACH_HASH(k, c->conf.sources != NULL ? c->conf.sources : &c->own, *hash, node)
+	MAP_FOREACH_HASH(k, c->conf.sources, *hash, node)
 		if (k->source == source)
 			break;
 	return k;
@@ -50,7 +46,7 @@ add_source(struct crowd *c, uint64_t source)
 	if (k != NULL || (k = calloc(1, sizeof(*k))) == NULL)
 		return k;
 	k->source = source;
-	map_add(sources_of(c), &k->node, hash);
+	map_add(c->conf.sources, &k->node, hash);
 	return k;
 }
 
@@ -59,7 +55,7 @@ release_source(struct crowd *c, struct crowd_source *k)
 {
 	if (--k->members > 0)
 		return;
-	map_remove(sources_of(c), &k->node);
+	map_remove(c->conf.sources, &k->node);
 	free(k);
 }
 

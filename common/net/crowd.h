@@ -63,13 +63,14 @@ struct crowd_conf {
 };
 
 struct crowd {
-	struct crowd_conf conf;		/* the numbers may change at any time */
+	struct crowd_conf conf;		/* the bounds may change at any time */
 	struct crowd_queue ranks[CROWD_RANKS];	/* each the longest there first */
-	struct map own;			/* of struct crowd_source, those with members; unless conf.sources is */
+	struct map own;			/* struct crowd_source, those with members; unless conf.sources are shared */
 	struct deadlines looks;
 	unsigned count, streams;
 };
 
+/* It must not move afterwards. */
 void crowd_init(struct crowd *c, const struct crowd_conf *conf);
 /* Forgets all members, and frees what was kept for them.  Zeros: nothing. */
 void crowd_done(struct crowd *c);

@@ -18,13 +18,12 @@ plan_look(struct crowd_timer *t, struct mono now)
 }
 
 static void
-on_due(struct ev_loop *loop, ev_timer *w, int events)
+on_due(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct crowd_timer *t = w->data;
 	struct mono now = clock_mono();
 	struct crowd_member *m;
 
-	(void)loop, (void)events;
 	t->set = MONO_NEVER;
 	while ((m = crowd_late(t->crowd, now)) != NULL)
 		t->late(m);

@@ -103,9 +103,8 @@ attempt(struct dialer *d)
 }
 
 static void
-on_again(struct ev_loop *loop, ev_timer *w, int revents)
+on_again(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
-	(void)loop, (void)revents;
 	attempt(w->data);
 }
 

@@ -114,9 +114,8 @@ accept_one(struct listener *l)
 }
 
 static void
-on_acceptable(struct ev_loop *loop, ev_io *w, int revents)
+on_acceptable(struct ev_loop *loop UNUSED, ev_io *w, int revents UNUSED)
 {
-	(void)loop, (void)revents;
 	for (int i = 0; i < ACCEPT_BATCH_MAX && accept_one(w->data); i++)
 		;
 }

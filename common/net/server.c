@@ -151,11 +151,10 @@ on_close(void *ctx, struct chan *chan UNUSED, enum tv_err why)
 }
 
 static void
-on_silent(struct ev_loop *loop, ev_timer *w, int revents)
+on_silent(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct server_conn *c = w->data;
 
-	(void)loop, (void)revents;
 	chan_close(c->chan, TV_ETIMEOUT);
 }
 

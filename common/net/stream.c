@@ -77,11 +77,10 @@ on_io(struct ev_loop *loop UNUSED, ev_io *w, int events)
 }
 
 static void
-on_deadline(struct ev_loop *loop, ev_timer *w, int events)
+on_deadline(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct stream *s = w->data;
 
-	(void)loop, (void)events;
 	s->ready(s, s->lingers ? STREAM_GONE : STREAM_LATE);
 }
 

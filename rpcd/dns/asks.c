@@ -69,14 +69,12 @@ tell_dropped(struct server *s)
 }
 
 static void
-on_use(struct ev_loop *loop, ev_timer *w, int events)
+on_use(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct server *s = w->data;
 	uint64_t ids[IDS_MAX];
 	unsigned n;
 
-	(void)loop;
-	(void)events;
 	tell_dropped(s);
 	do {
 		if ((n = facts_take_used(&s->kept, ids, IDS_MAX)) > 0)
@@ -805,13 +803,11 @@ asks_drop_conn(struct server *s, const struct tcp_conn *conn)
 }
 
 static void
-on_sweep(struct ev_loop *loop, ev_timer *w, int events)
+on_sweep(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct server *s = w->data;
 	struct mono now = clock_mono();
 
-	(void)loop;
-	(void)events;
 	drop_lists(s, now);
 	for (struct ask *a; (a = TAILQ_FIRST(&s->asks)) != NULL && mono_before(a->deadline, now);) {
 		answer_error(s, &a->client, &a->q, s->zone.recursors ? DNS_RA : 0, DNS_SERVFAIL);

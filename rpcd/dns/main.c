@@ -26,12 +26,10 @@
 #define TAG "dns"
 
 static void
-on_report(struct ev_loop *loop, ev_timer *w, int events)
+on_report(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct server *s = w->data;
 
-	(void)loop;
-	(void)events;
 	udp_count_overruns(s);
 	s->stats.under_way = s->ask_count;
 	s->stats.facts = s->kept.by_key.count + s->brief.by_key.count;
@@ -83,10 +81,8 @@ serve_clients(struct server *s)
 }
 
 static void
-on_leave(struct ev_loop *loop, ev_timer *w, int events)
+on_leave(struct ev_loop *loop, ev_timer *w UNUSED, int events UNUSED)
 {
-	(void)w;
-	(void)events;
 	ev_break(loop, EVBREAK_ALL);
 }
 
@@ -136,11 +132,10 @@ take_setup(struct server *s, struct span body)
 }
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+on_frame(void *ctx, struct chan *c UNUSED, const struct frame *f)
 {
 	struct server *s = ctx;
 
-	(void)c;
 	if (f->type == MSG_DNS_SETUP)
 		return take_setup(s, f->body);
 	if (f->type == MSG_DNS_RECURSORS && s->started)

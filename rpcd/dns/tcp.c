@@ -100,12 +100,11 @@ room_now(const struct tcp *t)
 }
 
 static void
-on_turn_end(struct ev_loop *loop, ev_prepare *w, int events)
+on_turn_end(struct ev_loop *loop, ev_prepare *w, int events UNUSED)
 {
 	struct tcp *t = w->data;
 	double took = ev_time() - ev_now(loop);
 
-	(void)events;
 	if (took > TURN_S)
 		t->slow_s += took - TURN_S;
 }
@@ -129,10 +128,8 @@ share_room(struct tcp *t)
 }
 
 static void
-on_losers(struct ev_loop *loop, ev_timer *w, int events)
+on_losers(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
-	(void)loop;
-	(void)events;
 	share_room(w->data);
 }
 
@@ -444,9 +441,8 @@ tcp_again(struct tcp_conn *c, struct span msg)
 }
 
 void
-tcp_no_answer(struct server *s, struct tcp_conn *c)
+tcp_no_answer(struct server *s UNUSED, struct tcp_conn *c)
 {
-	(void)s;
 	answered(c);
 }
 

@@ -148,13 +148,12 @@ receive(struct udp_socket *u)
 }
 
 static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
+on_io(struct ev_loop *loop UNUSED, ev_io *w, int events)
 {
 	struct udp_socket *u = w->data;
 	struct server *s = u->server;
 	int n = events & EV_READ ? BATCH : 0;
 
-	(void)loop;
 	for (unsigned batch = 0; batch < TURN_BATCHES && n == BATCH; batch++) {
 		n = receive(u);
 		for (int i = 0; i < n; i++) {

@@ -165,14 +165,12 @@ take_reply(struct upstream_call *c, uint8_t *reply, size_t len)
 }
 
 static void
-on_port(struct ev_loop *loop, ev_io *w, int events)
+on_port(struct ev_loop *loop UNUSED, ev_io *w, int events UNUSED)
 {
 	struct port *p = w->data;
 	struct server *s = p->server;
 	uint8_t *reply = s->upstreams->reply;
 
-	(void)loop;
-	(void)events;
 	for (unsigned i = 0; i < REPLIES_TURN; i++) {
 		union addr_sock from = { .any.sa_family = AF_UNSPEC };
 		socklen_t from_len = sizeof(from);
@@ -317,12 +315,10 @@ start_at(struct upstream_call *c, bool stream)
 }
 
 static void
-on_timeout(struct ev_loop *loop, ev_timer *w, int events)
+on_timeout(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct upstream_call *c = w->data;
 
-	(void)loop;
-	(void)events;
 	if (c->caseless) {
 		note_caseless(c->server->upstreams, &c->to);
 		forget(c);

@@ -63,18 +63,14 @@ run_daemon(struct listener_http *l)
 }
 
 static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
+on_io(struct ev_loop *loop UNUSED, ev_io *w, int events UNUSED)
 {
-	(void)loop;
-	(void)events;
 	run_daemon(w->data);
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int events)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
-	(void)loop;
-	(void)events;
 	run_daemon(w->data);
 }
 
@@ -107,14 +103,13 @@ http_lent_ready(struct exchange *x)
  * read; it is dropped, so that the end behind it is seen.
  */
 static void
-on_gone(struct ev_loop *loop, ev_io *w, int events)
+on_gone(struct ev_loop *loop, ev_io *w, int events UNUSED)
 {
 	struct exchange *x = w->data;
 	bool complete = x->stage != EX_BODY;
 	char bytes[4096];
 	ssize_t n = recv(w->fd, bytes, complete ? sizeof(bytes) : 1, MSG_DONTWAIT | (complete ? 0 : MSG_PEEK));
 
-	(void)events;
 	if (n > 0) {
 		if (!complete)
 			ev_io_stop(loop, w);	/* still there */
@@ -148,12 +143,11 @@ suspend(struct exchange *x)
 
 /* The client took what was there.  Until there is more the connection sleeps. */
 static ssize_t
-on_stream(void *cls, uint64_t at, char *dst, size_t max)
+on_stream(void *cls, uint64_t at UNUSED, char *dst, size_t max)
 {
 	struct exchange *x = cls;
 	size_t n;
 
-	(void)at;
 	if (x->req.stream == NULL)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	n = x->req.stream(&x->req, dst, max);
@@ -332,15 +326,12 @@ on_complete(struct exchange *x)
 
 /* libmicrohttpd calls this at the head, for parts of the body, at its end, and after each resumption. */
 static enum MHD_Result
-on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
+on_request(void *cls UNUSED, struct MHD_Connection *mhd, const char *url UNUSED, const char *method UNUSED,
+    const char *version UNUSED,
     const char *upload, size_t *upload_len, void **con_cls)
 {
 	struct exchange *x = *con_cls;
 
-	(void)cls;
-	(void)url;
-	(void)method;
-	(void)version;
 	if (x == NULL)
 		return MHD_NO;
 	switch (x->stage) {
@@ -377,13 +368,12 @@ conn_of(struct MHD_Connection *mhd)
 
 /* A request line.  What is returned becomes *con_cls: NULL for a request that was not scanned. */
 static void *
-on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
+on_uri(void *cls, const char *uri UNUSED, struct MHD_Connection *mhd)
 {
 	struct listener_http *l = cls;
 	struct conn *c = conn_of(mhd);
 	struct exchange *x = c == NULL ? NULL : c->x;
 
-	(void)uri;
 	l->progress = true;
 	if (c != NULL)
 		c->x = NULL;
@@ -391,13 +381,11 @@ on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 }
 
 static void
-on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode why)
+on_completed(void *cls, struct MHD_Connection *mhd UNUSED, void **con_cls, enum MHD_RequestTerminationCode why UNUSED)
 {
 	struct exchange *x = *con_cls;
 	struct listener_http *l = cls;
 
-	(void)mhd;
-	(void)why;
 	if (x == NULL)
 		return;
 	*con_cls = NULL;
@@ -429,13 +417,13 @@ http_lend(struct http *h, struct conn *c)
 }
 
 static void
-on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum MHD_ConnectionNotificationCode code)
+on_connection(void *cls, struct MHD_Connection *mhd UNUSED, void **socket_context,
+    enum MHD_ConnectionNotificationCode code)
 {
 	struct listener_http *l = cls;
 	struct http *h = l->http;
 	struct conn *c = *socket_context;
 
-	(void)mhd;
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		if (c != NULL)
 			conn_end(h, c);
@@ -448,10 +436,8 @@ on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum
 
 /* We decode paths and queries ourselves. */
 static size_t
-keep_escapes(void *cls, struct MHD_Connection *mhd, char *text)
+keep_escapes(void *cls UNUSED, struct MHD_Connection *mhd UNUSED, char *text)
 {
-	(void)cls;
-	(void)mhd;
 	return strlen(text);
 }
 

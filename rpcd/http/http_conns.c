@@ -292,14 +292,12 @@ on_event(struct http *h, struct conn *c, uint32_t events)
 }
 
 static void
-on_watch(struct ev_loop *loop, ev_io *w, int revents)
+on_watch(struct ev_loop *loop UNUSED, ev_io *w, int revents UNUSED)
 {
 	struct http *h = w->data;
 	struct epoll_event events[EVENTS_MAX];
 	int n = epoll_wait(h->epoll, events, EVENTS_MAX, 0);
 
-	(void)loop;
-	(void)revents;
 	for (int i = 0; i < n; i++)
 		on_event(h, events[i].data.ptr, events[i].events);
 }

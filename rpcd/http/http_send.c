@@ -298,11 +298,10 @@ send_first(struct http *h)
 }
 
 static void
-on_turn(struct ev_loop *loop, ev_timer *w, int events)
+on_turn(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct http *h = w->data;
 
-	(void)events;
 	for (unsigned n = 0; n < SENDS_MAX && h->ready != NULL; n++)
 		send_first(h);
 	ev_timer_stop(loop, w);

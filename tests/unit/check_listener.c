@@ -58,6 +58,94 @@ START_TEST(conns_max)
 }
 END_TEST
 
+/* -- an owner that bounds them itself -- */
+
+struct owner {
+	struct listener *l;
+	enum listener_room room;
+	unsigned asked, accepted, made;
+	int fd;
+	struct sockaddr_in from;
+};
+
+static enum listener_room
+has_room(void *ctx)
+{
+	struct owner *o = ctx;
+
+	o->asked++;
+	return o->room;
+}
+
+static void
+on_owned(void *ctx, int fd)
+{
+	struct owner *o = ctx;
+
+	memcpy(&o->from, listener_peer(o->l), sizeof(o->from));
+	o->fd = fd;
+	o->accepted++;
+	o->room = LISTENER_PAUSE;
+}
+
+static bool
+make_room(void *ctx)
+{
+	struct owner *o = ctx;
+
+	o->made++;
+	return true;
+}
+
+static void
+some_turns(struct ev_loop *loop)
+{
+	for (int i = 0; i < 20; i++)
+		ev_run(loop, EVRUN_NOWAIT);
+}
+
+START_TEST(owner_says_when)
+{
+	struct ev_loop *loop = world_loop();
+	struct owner o = { .room = LISTENER_NEXT_TURN };
+	int fd = listen_tcp(WORLD_ADDR, 0), clients[2];
+	uint16_t port = world_port(fd);
+	struct sockaddr_in own;
+	socklen_t len = sizeof(own);
+
+	o.l = listener_open(&(struct listener_conf){ .loop = loop, .fd = fd, .log_area = "net", .on_accept = on_owned,
+	    .has_room = has_room, .make_room = make_room, .ctx = &o });
+	for (int i = 0; i < 2; i++)
+		clients[i] = call(port);
+	UNTIL(loop, o.asked > 2);		/* once in each turn */
+	ck_assert_uint_eq(o.accepted, 0);
+	o.room = LISTENER_ACCEPT;
+	UNTIL(loop, o.accepted == 1);
+	ck_assert_int_eq(getsockname(clients[0], (struct sockaddr *)&own, &len), 0);
+	ck_assert(o.from.sin_port == own.sin_port && o.from.sin_addr.s_addr == own.sin_addr.s_addr);
+	close(o.fd);
+	some_turns(loop);
+	o.asked = 0;
+	some_turns(loop);
+	ck_assert_uint_eq(o.asked, 0);		/* paused: the other one waits in the kernel */
+	o.room = LISTENER_ACCEPT;
+	listener_resume(o.l);
+	listener_resume(o.l);
+	UNTIL(loop, o.accepted == 2);
+	ck_assert(o.made == 0 && listener_refused(o.l) == 0);
+	listener_stop(o.l);
+	listener_resume(o.l);			/* it accepts none any more */
+	close(call(port));
+	some_turns(loop);
+	ck_assert_uint_eq(o.accepted, 2);
+	listener_free(o.l);
+	close(o.fd);
+	for (int i = 0; i < 2; i++)
+		close(clients[i]);
+	ev_loop_destroy(loop);
+}
+END_TEST
+
 START_TEST(unix_file)
 {
 	char path[108];
@@ -125,6 +213,7 @@ main(void)
 	TCase *t = tcase_create("listener");
 
 	tcase_add_test(t, conns_max);
+	tcase_add_test(t, owner_says_when);
 	tcase_add_test(t, unix_file);
 	tcase_add_test(t, bad_arguments);
 	suite_add_tcase(s, t);
