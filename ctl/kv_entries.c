@@ -1,7 +1,6 @@
 /* See kv_entries.h. */
 #include <inttypes.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include "common/record/record.h"
 #include "common/record/schema_json.h"

@@ -1,5 +1,4 @@
 /* See snapfacts.h. */
-#include <errno.h>
 #include <string.h>
 
 #include "raftd/fsm/copy/archive.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/conf/keys.h"
 #include "common/net/greet.h"
 #include "common/proc/daemon.h"
 #include "gossipd/core/wire/serfwire.h"
@@ -12,7 +11,6 @@
 #include "gossipd/handlers_int.h"
 #include "gossipd/info.h"
 #include "gossipd/join.h"
-#include "gossipd/net.h"
 
 #define QUESTION_BYTES_MAX (1u << 20)
 #define OUT_BYTES_MAX (64u << 20)	/* a list of all members to one that reads slowly */

@@ -7,7 +7,6 @@
 #include "common/base/log.h"
 #include "gossipd/core/wire/serfwire.h"
 #include "gossipd/join.h"
-#include "gossipd/net.h"
 #include "gossipd/retry.h"
 
 #define REJOIN_AT_ONCE 8		/* remembered members asked together */

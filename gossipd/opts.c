@@ -1,7 +1,6 @@
 /* gossipd.conf; see opts.h. */
 #include "config.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -13,7 +13,6 @@
 #include "common/proc/helper.h"
 #include "common/proc/helper_monitor.h"
 #include "gossipd/names/launch.h"
-#include "gossipd/net.h"
 #include "gossipd/resolver.h"
 
 #define TAG "names"

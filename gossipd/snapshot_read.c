@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "gossipd/net.h"
 #include "gossipd/snapshot.h"
 
 #define SINCE_MAX 253402300799u		/* the end of the year 9999 */

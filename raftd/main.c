@@ -2,9 +2,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -39,7 +37,6 @@
 #include "raftd/snapshot/export.h"
 #include "raftd/snapshot/import.h"
 #include "raftd/snapshot/import_leader.h"
-#include "raftd/snapshot/snapshot_recv.h"
 #include "raftd/snapshot/snapshots.h"
 
 static enum tv_err

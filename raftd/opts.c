@@ -1,5 +1,4 @@
 /* Option table of raftd.conf. */
-#include <stdio.h>
 
 #include "common/base/uuid.h"
 #include "raftd/opts.h"

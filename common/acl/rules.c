@@ -4,7 +4,6 @@
 
 #include "common/conf/hcl.h"
 #include "common/acl/rules.h"
-#include "common/base/assert.h"
 #include "common/text/edits.h"
 #include "common/text/json_text.h"
 

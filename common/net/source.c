@@ -1,7 +1,6 @@
 /* Sources of connections, see source.h. */
 #include <sodium.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "common/net/source.h"
 

@@ -10,7 +10,6 @@
 #include <netinet/tcp.h>
 #include <seccomp.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/base/assert.h"
 #include "common/record/mpack.h"
 #include "common/record/schema.h"
 

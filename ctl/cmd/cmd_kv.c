@@ -1,5 +1,4 @@
 /* clusterctl kv: get, put, delete, list, keys. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

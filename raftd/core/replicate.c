@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "common/base/assert.h"
 #include "raftd/core/raft_int.h"
 
 #define FULL_OFFER_BYTES 4096		/* the core's own entries are smaller: at most that is sent in vain */

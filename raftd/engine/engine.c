@@ -1,5 +1,4 @@
 /* The shell of the Raft core. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sodium.h>

@@ -1,5 +1,4 @@
 /* Applying what is committed, by the thread of the state. */
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/assert.h"

@@ -1,6 +1,5 @@
 /* Writes on their way through the log. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/assert.h"
 #include "raftd/engine/proposals.h"

@@ -1,7 +1,6 @@
 /* The way of a write into the log. */
 #include <sodium.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/uuid.h"

@@ -3,13 +3,11 @@
  * cache; a few that read what is not; a few for lists and calls.  What they have done waits under the mutex for the loop.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/base/assert.h"
 #include "common/net/frame.h"
 #include "raftd/engine/statethread.h"
 

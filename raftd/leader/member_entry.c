@@ -1,5 +1,4 @@
 /* The catalog entry of a gossip member. */
-#include <stdio.h>
 #include <string.h>
 
 #include "raftd/fsm/fsm.h"

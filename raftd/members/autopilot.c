@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"

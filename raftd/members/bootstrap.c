@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "common/proc/daemon.h"

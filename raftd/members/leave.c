@@ -1,5 +1,4 @@
 /* Graceful leave of this server. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Links that we accepted: on these we receive, and answer. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/assert.h"

@@ -4,7 +4,6 @@
 #include "common/net/source.h"
 #include "raftd/engine/engine.h"
 #include "raftd/peers/gossip.h"
-#include "raftd/peers/identity.h"
 #include "raftd/peers/server_addr.h"
 
 struct look {

@@ -1,5 +1,4 @@
 /* Requests, see request.h. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "common/record/member.h"
-#include "common/record/txn.h"
 #include "raftd/engine/engine.h"
 #include "raftd/leader/claims.h"
 #include "raftd/leader/leader.h"

@@ -1,5 +1,4 @@
 /* Answers to operations on snapshots; see op_snapshot.h. */
-#include "raftd/engine/engine.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/snapshot/op_snapshot.h"
 

@@ -12,7 +12,6 @@
 #include "common/base/log.h"
 #include "common/proc/daemon.h"
 #include "common/proc/jobs.h"
-#include "common/record/mpack.h"
 #include "raftd/disk/space.h"
 #include "raftd/disk/threshold.h"
 #include "raftd/disk/unlink_async.h"

@@ -7,7 +7,6 @@
  * where it stands; ours is the stronger one, and covers the number of the transaction: an old record in the place of a
  * new one does not pass.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include <zlib.h>

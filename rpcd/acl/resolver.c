@@ -8,7 +8,6 @@
 #include "common/base/file.h"
 #include "common/base/join.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "rpcd/acl/grants.h"
 #include "rpcd/acl/rights.h"

@@ -1,11 +1,9 @@
 /* What the servers say of a token, compiled. */
 #include <sodium.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/acl/rules.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "rpcd/acl/rights.h"
 

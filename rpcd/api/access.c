@@ -4,7 +4,6 @@
 
 #include "common/base/assert.h"
 #include "common/conf/cluster_conf.h"
-#include "rpcd/acl/guard.h"
 #include "rpcd/api/api.h"
 
 /* -- tokens --------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/audit.h"
 #include "rpcd/api/gzip.h"

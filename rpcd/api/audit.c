@@ -7,7 +7,6 @@
 #include "common/record/op_access.h"
 #include "common/record/records.h"
 #include "common/record/schema.h"
-#include "common/record/txn.h"
 #include "rpcd/api/audit.h"
 #include "rpcd/audit/trail.h"
 

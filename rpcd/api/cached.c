@@ -1,11 +1,9 @@
 /* ?cached: answers from this node's memory.  Source: http-api, section 1.9. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/net/source.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
-#include "rpcd/acl/resolver.h"
 #include "rpcd/api/api.h"
 #include "rpcd/cache/cache.h"
 

@@ -3,11 +3,8 @@
 
 #include "common/base/assert.h"
 #include "common/text/duration.h"
-#include "common/record/mpack.h"
 #include "common/record/op_note.h"
 #include "common/record/schema_json.h"
-#include "common/record/records.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/audit.h"
 

@@ -1,5 +1,4 @@
 /* Path and query string of a request. */
-#include <stdlib.h>
 
 #include "common/base/hex.h"
 #include "common/text/json_text.h"

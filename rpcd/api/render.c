@@ -9,7 +9,6 @@
 #include "common/base/clock.h"
 #include "common/net/chan.h"
 #include "common/record/mpack.h"
-#include "common/record/schema_json.h"
 #include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 

@@ -3,7 +3,6 @@
  * the cluster makes a line, so nothing here goes by way of printf(3) or strftime(3).
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/log.h"
 #include "common/text/json_text.h"

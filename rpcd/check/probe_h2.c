@@ -12,7 +12,6 @@
 #include "rpcd/check/checker.h"
 #include "rpcd/check/dial.h"
 #include "rpcd/check/grpc.h"
-#include "rpcd/check/reason.h"
 #include "rpcd/check/tls.h"
 
 #define BYTES_READ_MAX (256u << 10)

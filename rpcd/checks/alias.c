@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
-#include "common/base/clock.h"
 #include "common/record/mpack.h"
 #include "rpcd/checks/alias.h"
 #include "rpcd/route/route.h"

@@ -113,12 +113,11 @@ on_frame(void *ctx, const struct frame *f)
 }
 
 static void
-on_ended(void *ctx, enum helper_end why)
+on_ended(void *ctx, enum helper_end why UNUSED)
 {
 	struct check_process *p = ctx;
 	struct check_task *t;
 
-	(void)why;
 	p->syncing = false;
 	p->runs = (struct msg_check_stats){ 0 };
 	LIST_FOREACH(t, &p->list, link)

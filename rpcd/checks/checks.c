@@ -37,14 +37,13 @@ struct running {			/* of one check, which has it as its user */
 /* -- TTL -- */
 
 static void
-on_ttl(struct ev_loop *loop, ev_timer *w, int events)
+on_ttl(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct running *t = w->data;
 	struct buf text = BUF_INIT(16u << 20);
 	struct local_record rec;
 	enum tv_err err = TV_ENOMEM;
 
-	(void)events;
 	ev_timer_stop(loop, w);
 	if (registry_get(t->entry, &rec)) {
 		log_warn("agent", "Check missed TTL, is now critical: check=%.*s", (int)rec.check.CheckID.len,

@@ -1,6 +1,5 @@
 /* What rpcd-dns serves, as rpcd says. */
 #include <ifaddrs.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

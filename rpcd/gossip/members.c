@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/log.h"
 #include "common/conf/keys.h"
 #include "common/net/msg.h"
 #include "common/record/mpack.h"

@@ -254,10 +254,8 @@ info_answered(void *ctx, enum tv_err err, struct span body)
 }
 
 static void
-info_soon(struct ev_loop *loop, ev_timer *w, int revents)
+info_soon(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
-	(void)loop;
-	(void)revents;
 	info_finish(w->data);
 }
 

@@ -7,7 +7,6 @@
 #include "common/net/daemon_client.h"
 #include "common/net/monitor.h"
 #include "common/net/msg.h"
-#include "common/record/schema.h"
 #include "common/text/json_text.h"
 #include "rpcd/node/log_streams.h"
 

@@ -1,5 +1,4 @@
 /* What files define, against what is registered: added, changed, removed, and nothing else touched. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "common/base/file.h"
 #include "common/base/log.h"

@@ -107,10 +107,8 @@ pause_for(struct acl_replicator *r, double seconds, enum step next)
 }
 
 static unsigned
-rank_any(void *ctx, const struct members_server *s)
+rank_any(void *ctx UNUSED, const struct members_server *s UNUSED)
 {
-	(void)ctx;
-	(void)s;
 	return 0;
 }
 
@@ -345,11 +343,10 @@ waited(struct acl_replicator *r, const struct op_reply *reply)
 }
 
 static void
-listed(struct acl_replicator *r, const struct op_reply *reply)
+listed(struct acl_replicator *r, const struct op_reply *reply UNUSED)
 {
 	const struct acl_repl_item *v = r->page.Items.v;
 
-	(void)reply;
 	if (r->page.Items.n > ACL_REPL_PAGE || (r->page.More && r->page.Items.n == 0)) {
 		failed(r, "listing", TV_EFORMAT, SPAN_NONE);
 		return;
@@ -366,9 +363,8 @@ listed(struct acl_replicator *r, const struct op_reply *reply)
 }
 
 static void
-compared(struct acl_replicator *r, const struct op_reply *reply)
+compared(struct acl_replicator *r, const struct op_reply *reply UNUSED)
 {
-	(void)reply;
 	if (r->after[0] == '\0')
 		r->here = r->diff.Count;
 	r->here += r->diff.New;
@@ -384,9 +380,8 @@ compared(struct acl_replicator *r, const struct op_reply *reply)
 }
 
 static void
-fetched(struct acl_replicator *r, const struct op_reply *reply)
+fetched(struct acl_replicator *r, const struct op_reply *reply UNUSED)
 {
-	(void)reply;
 	if (r->records.Considered == 0 || r->records.Considered > r->diff.Fetch.n - r->fetched) {
 		failed(r, "fetching", TV_EFORMAT, SPAN_NONE);
 		return;
@@ -396,11 +391,10 @@ fetched(struct acl_replicator *r, const struct op_reply *reply)
 }
 
 static void
-applied(struct acl_replicator *r, const struct op_reply *reply)
+applied(struct acl_replicator *r, const struct op_reply *reply UNUSED)
 {
 	double pause = (double)r->records_kept.bytes.len / BYTES_PER_S;
 
-	(void)reply;
 	r->records = (struct acl_repl_records){ .Considered = 0 };
 	kept_wipe(&r->records_kept);
 	if (r->fetched < r->diff.Fetch.n || r->page.More)
@@ -410,11 +404,10 @@ applied(struct acl_replicator *r, const struct op_reply *reply)
 }
 
 static void
-reached(struct acl_replicator *r, const struct op_reply *reply)
+reached(struct acl_replicator *r, const struct op_reply *reply UNUSED)
 {
 	struct mono now = clock_mono();
 
-	(void)reply;
 	if (r->changed)
 		r->stats.round_ms = (uint64_t)mono_sub(now, r->heard).ns / 1000000;
 	if (r->whole) {
@@ -436,26 +429,23 @@ reached(struct acl_replicator *r, const struct op_reply *reply)
 }
 
 static void
-position_read(struct acl_replicator *r, const struct op_reply *reply)
+position_read(struct acl_replicator *r, const struct op_reply *reply UNUSED)
 {
-	(void)reply;
 	r->reached = r->diff.Position;
 	r->index = 0;
 	run_step(r, STEP_WAIT);
 }
 
 static void
-counted(struct acl_replicator *r, const struct op_reply *reply)
+counted(struct acl_replicator *r, const struct op_reply *reply UNUSED)
 {
-	(void)reply;
 	r->gap[r->kind] = (int64_t)(r->there - r->diff.Count);
 	next_kind(r);
 }
 
 static void
-told(struct acl_replicator *r, const struct op_reply *reply)
+told(struct acl_replicator *r, const struct op_reply *reply UNUSED)
 {
-	(void)reply;
 	r->told = clock_mono();
 	rest(r, r->again);
 }
@@ -577,11 +567,10 @@ acl_replicator_trouble(const struct acl_replicator *r)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+on_timer(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct acl_replicator *r = w->data;
 
-	(void)revents;
 	look_for_token(r);
 	if (r->step == STEP_PAUSE) {
 		ev_timer_stop(loop, w);

@@ -1,5 +1,4 @@
 /* Table-driven writer and reader of wire objects. */
-#include "common/base/assert.h"
 #include "gossipd/core/wire/fields.h"
 
 /* -- writer --------------------------------------------------------------- */

@@ -3,7 +3,6 @@
  *
  * A read is judged in the state that it is read in, and what it lists is filtered as it is written.  Writes are acl_judge.c's.
  */
-#include "common/record/mpack.h"
 #include "common/record/op_access.h"
 #include "raftd/fsm/acl/acl_int.h"
 

@@ -1,5 +1,4 @@
 /* From a secret to what its token grants: the token, its roles, and the policies of both, as of one index. */
-#include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl_int.h"
 #include "raftd/fsm/read/read.h"
 #include "raftd/fsm/table/table.h"

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 
 #include "common/base/addr.h"
-#include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl.h"
 #include "raftd/fsm/catalog/address.h"
 #include "raftd/fsm/catalog/address_index.h"

@@ -1,5 +1,4 @@
 /* The catalog's records: finding them, removing them, and the index of each service. */
-#include "common/record/mpack.h"
 #include "raftd/fsm/catalog/catalog.h"
 #include "raftd/fsm/read/watch.h"
 #include "raftd/fsm/session/session.h"

@@ -6,7 +6,6 @@
 #include <errno.h>
 
 #include "common/record/coordinate.h"
-#include "common/record/mpack.h"
 #include "raftd/fsm/acl/acl.h"
 #include "raftd/fsm/catalog/catalog.h"
 #include "raftd/fsm/read/watch.h"

@@ -617,9 +617,8 @@ fsm_guards_nodes(const struct fsm *f)
 
 /* That it was applied is all: the state remembers the version that it needs. */
 static void
-guard_apply(struct apply *p, const void *rec)
+guard_apply(struct apply *p, const void *rec UNUSED)
 {
-	(void)rec;
 	apply_bool(p, true);
 }
 

@@ -6,13 +6,10 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/assert.h"
 #include "raftd/fsm/copy/copy.h"
 #include "raftd/fsm/copy/snapfile.h"
 #include "raftd/fsm/page/page.h"

@@ -7,9 +7,7 @@
  *	'W' 02             u8 1 | id, 36 bytes | u64 log index: the newest restore that took effect
  */
 #include <errno.h>
-#include <stdlib.h>
 
-#include "common/record/mpack.h"
 #include "raftd/fsm/apply.h"
 #include "raftd/fsm/copy/stage.h"
 #include "raftd/fsm/table/table.h"

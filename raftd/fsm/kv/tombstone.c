@@ -3,7 +3,6 @@
  * that made them, and they go by an entry too, so every server keeps and drops the same ones.  Each is stored twice,
  * by key and by time, so that reaping touches only what is due.
  */
-#include <stdio.h>
 
 #include "raftd/fsm/kv/kv.h"
 #include "raftd/fsm/table/meta.h"

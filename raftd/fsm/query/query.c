@@ -6,7 +6,6 @@
  * never decided by an entry, so servers whose libraries differ apply the same.
  */
 #include "common/base/uuid.h"
-#include "common/record/mpack.h"
 #include "common/text/duration.h"
 #include "common/text/json_text.h"
 #include "raftd/fsm/acl/acl.h"

@@ -5,7 +5,6 @@
 
 #include "common/base/hex.h"
 #include "common/base/uuid.h"
-#include "common/record/mpack.h"
 #include "common/text/duration.h"
 #include "raftd/fsm/acl/acl.h"
 #include "raftd/fsm/catalog/catalog.h"

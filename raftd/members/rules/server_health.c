@@ -1,6 +1,5 @@
 /* Health of servers. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "common/text/duration.h"
 #include "raftd/members/rules/server_health.h"

@@ -1,5 +1,4 @@
 /* /v1/agent/health/service/: how the services of this node are, by what this node knows. */
-#include "common/text/json_text.h"
 #include "rpcd/api/v1/agent.h"
 
 #define NO_DEFINITION "{\"Interval\":\"0s\",\"Timeout\":\"0s\",\"DeregisterCriticalServiceAfter\":\"0s\"," \

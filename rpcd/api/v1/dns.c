@@ -6,7 +6,6 @@
 #include "common/record/record.h"
 #include "rpcd/api/api.h"
 #include "rpcd/names/dns_explain.h"
-#include "rpcd/names/dns_process.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
 #define TYPE_BYTES 16

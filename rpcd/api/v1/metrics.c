@@ -5,7 +5,6 @@
  * do not have either.  What Consul measures too has Consul's name: samples in milliseconds, for Prometheus a summary.
  * Each histogram is one for Prometheus too, triumvir_SECTION_NAME_seconds.  All count since the daemon's start.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

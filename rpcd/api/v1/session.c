@@ -1,7 +1,6 @@
 /* /v1/session/: sessions. */
 #include "common/record/mpack.h"
 #include "common/record/records.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 #define LOCK_DELAY_DEFAULT_NS (15ll * 1000000000)
