@@ -137,7 +137,7 @@ sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/rpcd.h rpcd/opening.c rpcd/opening.h rpcd/info.c rpcd/info.h
 rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
 	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcreplicate.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a \
-	common/libtvjson.a $(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
+	common/libtvjson.a $(RT_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md rpcd/acl/README.md rpcd/audit/README.md rpcd/cache/README.md rpcd/check/README.md \
 	rpcd/checks/README.md rpcd/event/README.md rpcd/gossip/README.md rpcd/node/README.md rpcd/replicate/README.md \
 	rpcd/wan/README.md

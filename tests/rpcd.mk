@@ -178,12 +178,12 @@ FUZZ_REPLAYS += tests/fuzz/replay_http_json
 tests_fuzz_replay_http_json_SOURCES = tests/fuzz/fuzz_http_json.c tests/fuzz/replay.c
 tests_fuzz_replay_http_json_LDADD = common/libtvjson.a common/libtvcore.a $(JANSSON_LIBS)
 
-# The head of an answer, against libmicrohttpd's.
+# The head of an answer.
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_response_head
 TESTS += tests/unit/check_response_head
 tests_unit_check_response_head_SOURCES = tests/unit/check_response_head.c rpcd/http/response_head.c
-tests_unit_check_response_head_LDADD = $(UNIT_LIBS) $(MHD_LIBS)
+tests_unit_check_response_head_LDADD = $(UNIT_LIBS)
 endif
 
 # checks.json

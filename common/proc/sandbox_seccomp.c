@@ -1,6 +1,6 @@
 /*
  * seccomp: which system calls there are.  The list holds what libev, sockets, Berkeley DB,
- * libmicrohttpd, libsodium, libcurl and the C library need at work, and nothing that starts a program,
+ * libsodium, libcurl and the C library need at work, and nothing that starts a program,
  * touches another process, changes identity or reaches into the kernel's rarer corners.
  */
 #include "config.h"
@@ -130,13 +130,13 @@ allow_option(struct filter *f, int level, int name)
 	    { 1, SCMP_CMP_EQ, (uint64_t)level, 0 }, { 2, SCMP_CMP_EQ, (uint64_t)name, 0 } });
 }
 
-/* Those that we, libmicrohttpd and sd_notify(3) set on sockets made or accepted inside. */
+/* Those that we and sd_notify(3) set on sockets made or accepted inside. */
 static void
 option_rules(struct filter *f, const struct sandbox_policy *p)
 {
 	static const struct { int level, name; } options[] = {
 		{ SOL_SOCKET, SO_KEEPALIVE }, { SOL_SOCKET, SO_SNDBUF },
-		{ IPPROTO_TCP, TCP_NODELAY }, { IPPROTO_TCP, TCP_CORK }, { IPPROTO_TCP, TCP_KEEPIDLE },
+		{ IPPROTO_TCP, TCP_NODELAY }, { IPPROTO_TCP, TCP_KEEPIDLE },
 		{ IPPROTO_TCP, TCP_KEEPINTVL }, { IPPROTO_TCP, TCP_KEEPCNT }, { IPPROTO_TCP, TCP_USER_TIMEOUT },
 		{ IPPROTO_TCP, TCP_RTO_MAX_MS },
 	};

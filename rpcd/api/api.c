@@ -9,21 +9,6 @@
 #include "rpcd/cache/cache.h"
 #include "common/filter/filter.h"
 
-bool
-api_streams(struct span target)
-{
-	struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-	struct span path, query, decoded;
-	const struct endpoint_path *p;
-
-	target_split(target, &path, &query);
-	if (path.len > 0 && memchr(path.p, '%', path.len) != NULL)
-		path = path_decode(path, &a, &decoded) == TV_OK ? decoded : SPAN_NONE;
-	p = endpoint_find(path);
-	arena_done(&a);
-	return p != NULL && p->streams;
-}
-
 static void
 moved(struct request *r, struct span to)
 {

@@ -84,8 +84,6 @@ struct api {
 void api_render_start(struct api *api, struct ev_loop *loop);
 /* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
 void api_begin(struct api *api, struct request *r);
-/* Is the body or the answer of what this target names a stream?  As far as one can say before the request begins. */
-bool api_streams(struct span target);
 /* The body is complete.  Answers now, or calls r->ready later. */
 void api_run(struct request *r);
 /* The request is over: answered and sent, or its client went away. */

@@ -79,10 +79,8 @@ add_path(const struct endpoint *e)
 	*p = (struct endpoint_path){ .rows = rows, .len = strlen(e->path) };
 	p->folder = p->len > 1 && e->path[p->len - 1] == '/';
 	TV_ASSERT(index_of.count < PATHS_MAX && (other == NULL || other->len < p->len));
-	for (; e->path != NULL && strcmp(e->path, rows->path) == 0; e++, p->count++) {
+	for (; e->path != NULL && strcmp(e->path, rows->path) == 0; e++, p->count++)
 		check_row(e);
-		p->streams = p->streams || e->body == BODY_STREAM || e->body == BODY_NONE_LIVE;
-	}
 	while (*at != NULL && (*at)->len > p->len)
 		at = &(*at)->next;
 	p->next = *at;

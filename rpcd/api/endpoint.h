@@ -170,7 +170,6 @@ struct endpoint_path {
 	unsigned count;
 	size_t len;			/* of the path */
 	bool folder;			/* everything below it */
-	bool streams;			/* the body or the answer is a stream */
 	struct endpoint_path *next;	/* of those that begin alike; the longer ones first */
 };
 /* Checks the table and makes it ready; before the first request. */

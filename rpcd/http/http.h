@@ -24,7 +24,7 @@ struct http_conf {
 
 /* NULL: no memory. */
 struct http *http_new(const struct http_conf *conf);
-/* Serves a listening socket, TCP or unix; takes it over.  TV_ESYS: libmicrohttpd said no; fd is closed. */
+/* Serves a listening socket, TCP or unix; takes it over.  TV_ENOMEM: fd is closed. */
 enum tv_err http_listen(struct http *h, int fd);
 /* Takes no further connections, and closes each after the answer to its next request. */
 void http_quiesce(struct http *h);

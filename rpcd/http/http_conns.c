@@ -1,4 +1,4 @@
-/* Connections: accepting, limits, eviction, deadlines; watching those that libmicrohttpd does not have. */
+/* Connections: accepting, limits, eviction, deadlines, watching. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -22,12 +22,29 @@
 #define TIDE 128			/* connections; 24 KB each while they are busy */
 #define EVENTS_MAX 128			/* of connections in one turn */
 
+/* -- bytes ---------------------------------------------------------------- */
+
+ssize_t
+conn_read(const struct conn *c, void *dst, size_t room, bool peek)
+{
+	return recv(c->fd, dst, room, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
+}
+
+ssize_t
+conn_write(const struct conn *c, struct iovec *parts, size_t count)
+{
+	struct msghdr m = { .msg_iov = parts, .msg_iovlen = count };
+
+	if (count == 1)
+		return send(c->fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /* -- deadlines ------------------------------------------------------------ */
 
 /*
- * libmicrohttpd's own timeout starts anew with every byte, so a byte now and then would hold a connection for hours
- * (scenario S183).  Here a step has one deadline, whatever trickles in: the head of a request, its body, the reading of
- * its answer.
+ * A step has one deadline, whatever trickles in: the head of a request, its body, the reading of its answer.  With one
+ * that starts anew with every byte, a byte now and then would hold a connection for hours (scenario S183).
  */
 void
 conn_await(const struct http *h, struct conn *c, size_t answer_bytes)
@@ -105,8 +122,7 @@ conn_end(struct http *h, struct conn *c)
 	TV_ASSERT(c->answer == NULL && c->state != CONN_READY);
 	if (c->x != NULL)
 		exchange_end(c->x);
-	if (c->state != CONN_LENT && c->fd >= 0)
-		(void)close(c->fd);	/* the only one of this socket: that also takes it out of the epoll set */
+	(void)close(c->fd);		/* the only one of this socket: that also takes it out of the epoll set */
 	crowd_leave(&l->conns, &c->place);
 	partial_free(c->partial);
 	free(c);
@@ -122,7 +138,7 @@ has_news(const struct crowd_member *m)
 	const struct conn *c = (const struct conn *)(const void *)m;
 	char byte;
 
-	return c->state == CONN_REST && c->partial == NULL && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+	return c->state == CONN_REST && c->partial == NULL && conn_read(c, &byte, 1, true) > 0;
 }
 
 /*
@@ -230,6 +246,14 @@ conn_watch(struct http *h, struct conn *c, bool first, uint32_t events)
 }
 
 void
+conn_wake(struct conn *c)
+{
+	c->room = c->state == CONN_STREAM;
+	if (!conn_watch(c->listener->http, c, false, c->room ? EPOLLOUT : EPOLLIN))
+		crowd_timer_give(&c->listener->deadlines, &c->place, 0.);	/* no memory: it is closed */
+}
+
+void
 conn_rest(struct http *h, struct conn *c)
 {
 	bool look = c->more || c->room;
@@ -250,7 +274,7 @@ linger(struct http *h, struct conn *c)
 	ssize_t n = 1;
 
 	for (unsigned i = 0; i < LINGER_READS_MAX && n > 0; i++) {
-		n = recv(c->fd, h->peek, h->peek_cap, MSG_DONTWAIT);
+		n = conn_read(c, h->peek, h->peek_cap, false);
 		http_forget(h, n > 0 ? (size_t)n : 0);
 	}
 	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
@@ -280,13 +304,18 @@ on_event(struct http *h, struct conn *c, uint32_t events)
 	case CONN_SEND:
 		http_send_more(h, c);
 		return;
+	case CONN_STREAM:
+		c->more = c->more || (events & EPOLLIN) != 0;
+		if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
+			http_send_cut(h, c);
+		else
+			http_send_more(h, c);
+		return;
 	case CONN_LINGER:
 		linger(h, c);
 		return;
 	case CONN_READY:		/* soon */
 		c->more = true;
-		return;
-	case CONN_LENT:
 		return;
 	}
 }

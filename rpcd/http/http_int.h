@@ -3,18 +3,13 @@
  *
  *	http_scan.c	heads and chunks by the RFCs; pure
  *	http_conns.c	connections: accepting, limits, deadlines, eviction
- *	http_serve.c	requests: each head is scanned, mostly within the socket; most bodies are read here too
- *	http_send.c	answers, those of blocking queries for thousands at once
- *	http.c		requests that stream, lent to libmicrohttpd
- *
- * A connection is ours.  Only for a request whose body or answer is a stream (snapshots, live logs) it is lent to
- * libmicrohttpd, after its head was scanned, and closed after that one answer: what libmicrohttpd may have read beyond
- * was not scanned.
+ *	http_serve.c	requests: each head is scanned, mostly within the socket; bodies, whole or as they come
+ *	http_send.c	answers, those of blocking queries for thousands at once, and streams
+ *	http.c		the life of all
  */
 #ifndef TV_RPCD_HTTP_HTTP_INT_H
 #define TV_RPCD_HTTP_HTTP_INT_H
 
-#include <microhttpd.h>
 #include <sys/queue.h>
 
 #include "common/base/addr.h"
@@ -30,11 +25,11 @@ struct block;
 
 enum conn_state {
 	CONN_REST,		/* nothing is asked, or the head is not all there */
-	CONN_LENT,		/* libmicrohttpd has it */
 	CONN_BODY,		/* the body of a request comes */
 	CONN_WAIT,		/* a request waits for its answer */
 	CONN_READY,		/* its answer is in the queue */
 	CONN_SEND,		/* its answer did not fit into the socket: we watch for room */
+	CONN_STREAM,		/* its answer is sent as it is made: we watch for room, or wait for more of it */
 	CONN_LINGER,		/* the last answer has left; what still comes is dropped until the client has read it */
 };
 
@@ -53,20 +48,20 @@ struct conn {
 	struct crowd_member place;
 	struct listener_http *listener;
 	struct partial *partial;	/* CONN_REST; owned */
-	struct exchange *x;		/* CONN_BODY, CONN_WAIT, CONN_READY; CONN_LENT: until it is asked for */
-	size_t sent;			/* CONN_SEND: bytes of the answer */
-	struct block *answer;		/* CONN_READY, CONN_SEND: a share, owned */
+	struct exchange *x;		/* CONN_BODY, CONN_WAIT, CONN_READY, CONN_STREAM */
+	size_t sent;			/* CONN_SEND, CONN_STREAM: bytes of the answer, or of the piece */
+	struct block *answer;		/* CONN_READY, CONN_SEND, CONN_STREAM: a share, owned */
 	struct conn *queue_next;	/* CONN_READY */
-	int fd;				/* ours unless lent */
+	int fd;
 	uint8_t state;			/* enum conn_state */
 	uint8_t verdict;		/* enum conn_verdict */
 	uint8_t keep;			/* enum response_head_keep: CONN_READY, CONN_SEND */
 	struct addr from;		/* the client, a mapped one as IPv4; none: a unix socket */
-	bool loopback;
-	bool ended;			/* the client has closed its side at least; bytes may be there before that */
-	bool more;			/* bytes or an end may be there that no event will tell of */
-	bool room;			/* we watch for room, and for nothing else */
-	bool unread;			/* it will not be read to the end of its request */
+	bool loopback : 1;
+	bool ended : 1;		/* the client has closed its side at least; bytes may be there before that */
+	bool more : 1;		/* bytes or an end may be there that no event will tell of */
+	bool room : 1;		/* we watch for room, and for nothing else */
+	bool unread : 1;		/* it will not be read to the end of its request */
 };
 
 /* The user at the other end of a unix socket; -1: not known. */
@@ -74,18 +69,14 @@ int64_t http_peer_uid(int fd);
 
 enum conn_verdict { CONN_FINE, CONN_BUSY, CONN_STRANGER };
 
-/* One listening socket with its connections, and a libmicrohttpd daemon, driven by its epoll descriptor. */
+/* One listening socket with its connections. */
 struct listener_http {
 	struct listener_http *next;
 	struct http *http;
-	struct MHD_Daemon *daemon;
-	ev_io io;
-	ev_timer timer;
 	struct listener *door;		/* NULL: no more */
 	struct crowd conns;
 	struct crowd_timer deadlines;
 	bool is_unix;
-	bool progress;			/* in this run something besides looking happened */
 };
 
 /* A number that grows by thousands and falls again. */
@@ -110,8 +101,7 @@ struct http {
 	unsigned spare_count;
 	struct http_stats stats;
 	struct tide open;		/* connections */
-	struct conn *lending;		/* while MHD_add_connection() runs */
-	int epoll;			/* connections that are not lent */
+	int epoll;			/* connections */
 	ev_io watch;
 	struct conn *ready, **ready_end;	/* the queue of answers */
 	ev_timer turn;			/* while the queue is longer than one turn sends */
@@ -128,35 +118,30 @@ struct exchange {
 	struct request req;		/* first: request and exchange are one allocation */
 	struct http *http;
 	struct conn *conn;
-	struct MHD_Connection *mhd;	/* NULL: read and answered by ourselves */
-	ev_io *gone;			/* while it waits within libmicrohttpd: sees the client leave; owned */
-	size_t fed;			/* of a body that is taken as it comes, since its client was given time */
+	uint64_t passed;		/* bytes of the stream; of the body, since its client was given time */
 	uint64_t held;			/* bytes for its body, counted in stats.bodies_bytes */
 	TAILQ_ENTRY(exchange) body;	/* held > 0 */
 	struct http_chunks chunks;	/* chunked */
-	bool chunked, expects;		/* of the head: chunks; 100-continue */
-	uint8_t stage;			/* enum exchange_stage: within libmicrohttpd */
+	bool chunked, expects, old;	/* of the head: chunks; 100-continue; HTTP/1.0 */
 	uint8_t keep;			/* enum response_head_keep */
 	bool begun;			/* api_begin was called: api_end is due */
-	bool suspended;
-	bool waiting;			/* a blocking query; counted in stats.waiting */
-	bool gone_away;			/* the client left while it waited */
+	bool waiting;			/* for long, as a blocking query does; counted in stats.waiting */
 	bool close_after;		/* the body was not read: the connection cannot go on */
+	bool feeds;			/* its body is taken as it comes (BODY_STREAM), or dropped */
+	bool may_stream;		/* its body or its answer: the connection ends with it */
+	bool streams;			/* its answer is sent as it is made: CONN_STREAM */
+	bool last;			/* of its answer's stream there are no more pieces */
 	char ip[46];
 };
 
-enum exchange_stage { EX_HEAD, EX_BODY, EX_RUN, EX_SENT };
-
-/* -- http.c -- */
-/* Bytes are there, and their head was scanned: c->x.  libmicrohttpd reads them in its next run. */
-void http_lend(struct http *h, struct conn *c);
-/* Goes on with a request that libmicrohttpd has: its answer is there, or more of its stream. */
-void http_lent_ready(struct exchange *x);
-
 /* -- http_conns.c -- */
+/* As recv(2), without a wait; peek: the bytes stay in the socket. */
+ssize_t conn_read(const struct conn *c, void *dst, size_t room, bool peek);
+/* As sendmsg(2), without a wait. */
+ssize_t conn_write(const struct conn *c, struct iovec *parts, size_t count);
 /* TV_ESYS: no descriptor left. */
 enum tv_err conns_init(struct http *h);
-/* Closes all that are not lent. */
+/* Closes all. */
 void conns_done(struct http *h);
 /* Begins to accept on fd, which it takes over.  TV_ENOMEM. */
 enum tv_err conns_accept(struct listener_http *l, int fd);
@@ -171,10 +156,12 @@ void conn_await_us(struct conn *c);
 void conns_cut_answers(struct http *h, void (*cut)(struct http *h, struct conn *c));
 /* Changes the state, and with it whether and when the connection may be evicted. */
 void conn_set(struct conn *c, enum conn_state state);
-/* Forgets it; its descriptor is closed unless it is lent. */
+/* Closes it, and ends its request. */
 void conn_end(struct http *h, struct conn *c);
 /* Watches a new descriptor, or changes what it is watched for: what is there already is told of again. */
 bool conn_watch(struct http *h, struct conn *c, bool first, uint32_t events);
+/* From the loop it is looked at once more: for its bytes, or (CONN_STREAM) for room. */
+void conn_wake(struct conn *c);
 /* Watches for the next request. */
 void conn_rest(struct http *h, struct conn *c);
 /* Closes after the last answer, once the client has had time to read it. */
@@ -184,7 +171,6 @@ void conn_linger(struct http *h, struct conn *c);
 /* Overwrites the first n bytes of h->peek, where a token or a key may have stood. */
 void http_forget(struct http *h, size_t n);
 struct exchange *exchange_new(struct http *h);
-/* Ends a request that is no longer in libmicrohttpd's hands. */
 void exchange_end(struct exchange *x);
 /* Ends all those that are kept for reuse. */
 void exchange_free_spares(struct http *h);
@@ -215,8 +201,10 @@ void http_send_now(struct exchange *x);
 void http_send_later(struct exchange *x);
 /* For a request whose reply many may share. */
 bool http_send_again(struct request *r, uint64_t reply_number);
-/* There is room in the socket. */
+/* There is room in the socket, or more of the stream. */
 void http_send_more(struct http *h, struct conn *c);
+/* Its client has gone: ends it with the rest of its answer. */
+void http_send_cut(struct http *h, struct conn *c);
 /* Sends all that is ready; what does not go at once is lost.  Before the end. */
 void http_send_flush(struct http *h);
 

@@ -1,8 +1,10 @@
 /*
  * Answers.  Those that are there at once leave at once; those that waited leave in turns, and those that waited for
- * the same in the same words share the bytes.
+ * the same in the same words share the bytes.  A stream leaves in pieces, each made when the one before has left.
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,6 +18,11 @@
 #define SENDS_MAX 128			/* answers in one turn of the loop: a millisecond, and others have theirs */
 #define PUSH_BYTES_MAX (1u << 20)	/* of one answer in one turn, however fast its client reads */
 #define HEAD_BYTES_MAX 65536
+#define STREAM_BYTES 16384		/* of a piece of a stream */
+#define STREAM_LONG_BYTES 131072	/* of one whose length is known */
+#define STREAM_KEEP_IDLE_S 60
+#define STREAM_KEEP_EVERY_S 15
+#define STREAM_KEEP_COUNT 4
 #define JOIN_BYTES_MAX 4096		/* a body up to this goes behind its head, into one buffer */
 
 /* A whole answer, for one connection or for thousands. */
@@ -29,6 +36,14 @@ struct block {
 
 /* -- blocks ---------------------------------------------------------------- */
 
+/* As the head says it. */
+static uint64_t
+body_bytes(const struct exchange *x)
+{
+	return x->req.stream == NULL ? x->req.answer.body.len : x->req.stream_bytes > 0 ? x->req.stream_bytes :
+	    x->old ? HEAD_TO_END : HEAD_CHUNKED;
+}
+
 /* Takes the body out of the answer.  NULL: no memory. */
 static struct block *
 block_new(struct exchange *x, enum response_head_keep keep)
@@ -40,9 +55,11 @@ block_new(struct exchange *x, enum response_head_keep keep)
 		return NULL;
 	buf_init(&b->head, HEAD_BYTES_MAX);
 	b->head.secret = a->body.secret;
-	response_head_write(&b->head, x->http->conf.conf, a, keep);
+	response_head_write(&b->head, x->http->conf.conf, a, keep, body_bytes(x));
 	if (strcmp(x->req.head.method, "HEAD") == 0)
 		buf_reset(&a->body);
+	else
+		x->streams = x->req.stream != NULL;
 	if (a->body.len > 0 && a->body.len <= JOIN_BYTES_MAX)
 		buf_put(&b->head, a->body.data, a->body.len);
 	if (b->head.failed) {
@@ -94,7 +111,7 @@ forget_last(struct last_answer *l)
 static enum response_head_keep
 keep_now(const struct exchange *x)
 {
-	return x->close_after || x->http->quiet || x->http->stopping ? HEAD_CLOSE : x->keep;
+	return x->close_after || x->http->quiet || x->http->stopping || x->may_stream ? HEAD_CLOSE : x->keep;
 }
 
 static bool
@@ -174,11 +191,11 @@ http_send_later(struct exchange *x)
 {
 	struct block *b;
 
-	TV_ASSERT(x->req.stream == NULL);	/* api_streams() */
 	if (x->conn->state != CONN_WAIT && x->conn->state != CONN_BODY)
 		return;
 	b = block_new(x, keep_now(x));
-	remember(x->http, x, b);
+	if (!x->streams)
+		remember(x->http, x, b);
 	enqueue(x, b);
 }
 
@@ -192,10 +209,19 @@ drop_conn(struct http *h, struct conn *c)
 	conn_end(h, c);
 }
 
+void
+http_send_cut(struct http *h, struct conn *c)
+{
+	drop_conn(h, c);
+}
+
 /* The whole answer has left. */
 static void
 sent_all(struct http *h, struct conn *c)
 {
+	if (c->x != NULL)
+		exchange_end(c->x);
+	c->x = NULL;
 	block_release(c->answer);
 	c->answer = NULL;
 	if (c->keep != HEAD_CLOSE)
@@ -216,37 +242,127 @@ send_rest(const struct conn *c)
 		{ .iov_base = b->head.data + b->head.len - head, .iov_len = head },
 		{ .iov_base = b->body.data == NULL ? NULL : b->body.data + body, .iov_len = b->body.len - body },
 	};
-	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 2 };
 
-	if (parts[1].iov_len == 0)
-		return send(c->fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-	return sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return conn_write(c, parts, parts[1].iov_len == 0 ? 1 : 2);
+}
+
+enum push {
+	PUSH_DONE,			/* the block has left; the stream is over */
+	PUSH_MORE,			/* its next piece is in the block */
+	PUSH_EMPTY,			/* it has no more now: http_send_more() */
+	PUSH_FULL,			/* the socket takes no more */
+	PUSH_TURN,			/* enough for this turn of the loop */
+	PUSH_BROKEN,
+};
+
+static enum push
+push_block(struct conn *c, size_t *budget)
+{
+	size_t whole = c->answer->head.len + c->answer->body.len;
+
+	while (c->sent < whole) {
+		ssize_t n = *budget == 0 ? 0 : send_rest(c);
+
+		if (*budget == 0)
+			return PUSH_TURN;
+		if (n < 0 && errno != EINTR)
+			return errno == EAGAIN || errno == EWOULDBLOCK ? PUSH_FULL : PUSH_BROKEN;
+		if (n < 0)
+			continue;
+		c->sent += (size_t)n;
+		*budget -= (size_t)n < *budget ? (size_t)n : *budget;
+	}
+	return PUSH_DONE;
+}
+
+/* Puts it into the block of the piece before. */
+static enum push
+make_piece(struct conn *c, uint8_t *dst, size_t max)
+{
+	struct exchange *x = c->x;
+	struct request *r = &x->req;
+	struct block *b = c->answer;
+	size_t n = dst == NULL ? 0 : r->stream(r, dst, max);
+
+	if (dst == NULL || (n == 0 && r->stream == NULL))
+		return PUSH_BROKEN;
+	if (n == 0) {
+		conn_await_us(c);
+		buf_done(&b->body);
+		return PUSH_EMPTY;
+	}
+	/* One without an end may be read slowly: it misses some, and keeps none waiting. */
+	if (r->stream_bytes > 0)
+		conn_await(x->http, c, n);
+	else
+		conn_await_us(c);
+	b->body.len = n;
+	x->passed += n;
+	if (r->stream_bytes == 0 && !x->old) {
+		buf_printf(&b->head, "%zx\r\n", n);
+		buf_put(&b->body, "\r\n", 2);
+	}
+	return b->head.failed || b->body.failed ? PUSH_BROKEN : PUSH_MORE;
+}
+
+static enum push
+next_piece(struct conn *c)
+{
+	struct exchange *x = c->x;
+	struct request *r = &x->req;
+	struct block *b = c->answer;
+	size_t max = r->stream_bytes > 0 ? STREAM_LONG_BYTES : STREAM_BYTES;
+
+	buf_reset(&b->head);
+	buf_reset(&b->body);
+	c->sent = 0;
+	if (r->stream != NULL) {
+		b->body.max = max + 2;
+		return make_piece(c, buf_room(&b->body, max + 2), max);
+	}
+	if (r->stream_bytes == 0 && !x->old && !x->last) {
+		x->last = true;
+		buf_puts(&b->head, "0\r\n\r\n");
+		return b->head.failed ? PUSH_BROKEN : PUSH_MORE;
+	}
+	return r->stream_bytes == 0 || x->passed == r->stream_bytes ? PUSH_DONE : PUSH_BROKEN;
 }
 
 /* As much as fits; what does not waits for room, within the deadline for reading an answer. */
 static void
 push(struct http *h, struct conn *c)
 {
-	size_t whole = c->answer->head.len + c->answer->body.len, until = c->sent + PUSH_BYTES_MAX;
+	size_t budget = PUSH_BYTES_MAX;
+	enum push p;
 
-	while (c->sent < whole && c->sent < until) {
-		ssize_t n = send_rest(c);
-
-		if (n >= 0) {
-			c->sent += (size_t)n;
-		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-			break;
-		} else if (errno != EINTR) {
-			drop_conn(h, c);
-			return;
-		}
-	}
-	if (c->sent == whole)
+	do {
+		p = push_block(c, &budget);
+		if (p == PUSH_DONE && c->state == CONN_STREAM)
+			p = next_piece(c);
+	} while (p == PUSH_MORE);
+	if (p == PUSH_DONE)
 		sent_all(h, c);
-	else if ((c->room && c->sent < until) || conn_watch(h, c, false, EPOLLOUT))
-		c->room = true;		/* if there is some left, asking anew tells of it at once */
-	else
+	else if (p == PUSH_BROKEN || (p == PUSH_TURN && !conn_watch(h, c, false, EPOLLOUT)) ||
+	    (p == PUSH_FULL && !c->room && !conn_watch(h, c, false, EPOLLOUT)))
 		drop_conn(h, c);
+	else if (p != PUSH_EMPTY)
+		c->room = true;		/* if there is some left, asking anew tells of it at once */
+}
+
+/* A host that vanished is noticed within two minutes, even when there is nothing to send to it. */
+static void
+keep_alive(int fd)
+{
+	static const struct { int level, name, value; } opts[] = {
+		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, STREAM_KEEP_IDLE_S },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, STREAM_KEEP_EVERY_S },
+		{ IPPROTO_TCP, TCP_KEEPCNT, STREAM_KEEP_COUNT },
+	};
+
+	/* On a unix socket they do not matter. */
+	for (size_t i = 0; i < sizeof(opts) / sizeof(opts[0]); i++)
+		(void)setsockopt(fd, opts[i].level, opts[i].name, &opts[i].value, sizeof(int));
 }
 
 /* b: the answer of this request, a share; NULL: there is no memory for one. */
@@ -255,20 +371,26 @@ send_block(struct exchange *x, struct block *b)
 {
 	struct http *h = x->http;
 	struct conn *c = x->conn;
+	bool streams = b != NULL && x->streams;
 
 	exchange_release_body(x);
-	c->x = NULL;
 	c->unread = c->unread || x->close_after;
-	conn_set(c, CONN_SEND);
 	c->sent = 0;
 	c->answer = b;
+	c->x = streams ? x : NULL;
+	conn_set(c, streams ? CONN_STREAM : CONN_SEND);
+	if (streams) {
+		keep_alive(c->fd);
+		x->passed = 0;
+	}
 	if (b == NULL) {
 		drop_conn(h, c);
 	} else {
 		conn_await(h, c, b->body.len);
 		push(h, c);
 	}
-	exchange_end(x);
+	if (!streams)
+		exchange_end(x);
 }
 
 void
@@ -280,7 +402,6 @@ http_send_more(struct http *h, struct conn *c)
 void
 http_send_now(struct exchange *x)
 {
-	TV_ASSERT(x->req.stream == NULL);	/* api_streams() */
 	x->conn->keep = (uint8_t)keep_now(x);
 	send_block(x, block_new(x, keep_now(x)));
 }

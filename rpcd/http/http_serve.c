@@ -1,6 +1,6 @@
 /*
- * Requests that we read ourselves.  Each head is scanned while it is still in the socket (MSG_PEEK), or most of it, see
- * take_pieces(): what the scanner refuses is read nowhere else, and what streams can still be lent to libmicrohttpd.
+ * Requests.  Each head is scanned while it is still in the socket (MSG_PEEK), or most of it, see take_pieces(); so is
+ * what comes in chunks, and a body that is taken as it comes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 
 #define SPARE_REQUESTS_MAX 256		/* kept for reuse */
 #define BODY_READS_MAX 16		/* of one connection, before others have their turn */
+#define FEED_BYTES 262144		/* that a client has to send of a long body to be given more time */
 #define FREE_BODY_BYTES 4096		/* a body that is no longer is taken whatever others hold */
 
 static const char busy_text[] =
@@ -38,10 +39,9 @@ exchange_new(struct http *h)
 	request_reset(&x->req);
 	x->http = h;
 	x->conn = NULL;
-	x->mhd = NULL;
-	x->stage = EX_HEAD;
-	x->begun = x->waiting = x->suspended = x->gone_away = x->close_after = x->chunked = false;
-	x->fed = 0;
+	x->begun = x->waiting = x->close_after = x->chunked = x->feeds = x->may_stream = x->streams = x->last =
+	    x->old = false;
+	x->passed = 0;
 	return x;
 }
 
@@ -89,10 +89,14 @@ on_ready(struct request *r)
 {
 	struct exchange *x = r->transport;
 
-	if (x->mhd != NULL)
-		http_lent_ready(x);
-	else
+	if (x->conn->state == CONN_STREAM) {
+		conn_wake(x->conn);
+	} else if (x->conn->state == CONN_BODY && x->feeds && !x->http->stopping) {
+		conn_await(x->http, x->conn, 0);
+		conn_wake(x->conn);	/* it takes more, or has failed: then the answer waits for the body's end */
+	} else {
 		http_send_later(x);
+	}
 }
 
 void
@@ -164,13 +168,20 @@ make_room(struct http *h)
 	}
 }
 
+/* It has no announced length, and no end in sight. */
+static bool
+is_endless(const struct exchange *x)
+{
+	return x->req.body_bytes > x->http->conf.conf->body_discard_max && x->req.body_bytes > x->req.body_max;
+}
+
 bool
 exchange_body(struct exchange *x, const void *bytes, size_t n)
 {
 	struct request *r = &x->req;
 
-	if (r->body_bytes > x->http->conf.conf->body_discard_max && r->body_bytes > r->body_max)
-		return false;		/* no announced length, and no end in sight */
+	if (is_endless(x))
+		return false;
 	request_body(r, bytes, n);
 	body_count(x);
 	make_room(x->http);
@@ -258,6 +269,7 @@ take_head(struct exchange *x, const struct http_head *head, const uint8_t *bytes
 	take_client(x, x->conn);
 	x->chunked = head->framing == HTTP_CHUNKED;
 	x->expects = head->expects;
+	x->old = head->minor == 0;
 	x->keep = head->close ? HEAD_CLOSE : head->minor > 0 ? HEAD_KEEP : head->keep_alive ? HEAD_KEEP_10 : HEAD_CLOSE;
 	to->target = http_part(copy, head->target);
 	if (head->form == HTTP_ABSOLUTE && !take_absolute(x, head, copy))
@@ -282,6 +294,8 @@ exchange_begin(struct exchange *x)
 	r->transport = x;
 	api_begin(h->conf.api, r);
 	x->begun = true;
+	x->feeds = r->endpoint != NULL && r->endpoint->body == BODY_STREAM;
+	x->may_stream = x->feeds || (r->endpoint != NULL && r->endpoint->body == BODY_NONE_LIVE);
 	if (announced == 0 || (!r->answered && announced <= r->body_max) ||
 	    (!x->expects && announced <= h->conf.conf->body_discard_max))
 		return true;
@@ -367,7 +381,7 @@ refuse_head(struct http *h, struct conn *c, unsigned status, const char *why)
 	char text[256];
 
 	h->stats.malformed++;
-	snprintf(text, sizeof(text), "%u %s: %s", status, MHD_get_reason_phrase_for(status), why);
+	snprintf(text, sizeof(text), "%u %s: %s", status, response_head_phrase(status), why);
 	refuse(h, c, status, text);
 }
 
@@ -403,33 +417,109 @@ refuse_chunks(struct http *h, struct exchange *x)
 	http_send_now(x);
 }
 
-/* n bytes that are still in the socket.  False: no more is to be read. */
+/*
+ * A part of a body that is taken as it comes: how much of it was taken.  If that is not all, its rest stays in the
+ * socket, and its client waits, until on_ready().
+ */
+static size_t
+feed_body(struct exchange *x, const uint8_t *bytes, size_t n)
+{
+	struct request *r = &x->req;
+	size_t took = n;
+
+	if (r->feed != NULL && !r->answered) {
+		r->running = true;
+		took = r->feed(r, bytes, n);
+		r->running = false;
+	}
+	if (r->answered)
+		took = n;		/* dropped: the answer waits for the body's end */
+	r->body_bytes += took;
+	x->passed += took;
+	if (took < n) {
+		conn_await_us(x->conn);
+		x->passed = 0;
+	} else if (x->passed >= FEED_BYTES) {
+		conn_await(x->http, x->conn, 0);
+		x->passed = 0;
+	}
+	return took;
+}
+
+/* Takes these bytes, which are at h->peek, out of the socket.  False: the connection has ended. */
+static bool
+consume(struct http *h, struct conn *c, size_t n)
+{
+	if (n == 0 || conn_read(c, h->peek, n, false) == (ssize_t)n)
+		return true;
+	conn_end(h, c);
+	return false;
+}
+
+/* n bytes that are still in the socket.  False: no more is to be read now. */
+static bool
+take_fed(struct http *h, struct conn *c, size_t n)
+{
+	struct exchange *x = c->x;
+	size_t took = feed_body(x, h->peek, n);
+
+	if (!consume(h, c, took))
+		return false;
+	if (x->req.body_bytes < x->req.head.body_announced)
+		return took == n;
+	complete(h, x);
+	return false;
+}
+
+/*
+ * A piece of data in a chunk, which the scanner has found behind `before`.  False: it is not taken whole, and the
+ * scanner stands at what was not; *took: up to there.
+ */
+static bool
+take_piece(struct exchange *x, const struct http_chunks *before, const uint8_t *at, struct span data, size_t *took)
+{
+	size_t fed = feed_body(x, data.p, data.len), up_to = (size_t)(data.p - at) + fed;
+
+	if (fed == data.len)
+		return true;
+	x->chunks = *before;
+	(void)http_chunks_scan(&x->chunks, at, up_to, took, &data);
+	return false;
+}
+
+/* n bytes that are still in the socket.  False: no more is to be read now. */
 static bool
 take_chunks(struct http *h, struct conn *c, size_t n)
 {
 	struct exchange *x = c->x;
 	enum http_scanned s = HTTP_MORE;
+	bool all = true;		/* was taken */
 	size_t at = 0;
 
-	while (at < n && s == HTTP_MORE) {
+	while (at < n && s == HTTP_MORE && all) {
+		struct http_chunks before = x->chunks;
 		struct span data;
 		size_t took;
 
 		s = http_chunks_scan(&x->chunks, h->peek + at, n - at, &took, &data);
-		if (data.len > 0 && !take_body(h, c, data.p, data.len))
+		if (data.len > 0 && x->feeds)
+			all = take_piece(x, &before, h->peek + at, data, &took);
+		else if (data.len > 0 && !take_body(h, c, data.p, data.len))
 			return false;
 		at += took;
+	}
+	if (x->feeds && is_endless(x)) {
+		conn_end(h, c);
+		return false;
 	}
 	if (s == HTTP_BAD) {
 		refuse_chunks(h, x);
 		return false;
 	}
-	if (recv(c->fd, h->peek, at, MSG_DONTWAIT) != (ssize_t)at) {
-		conn_end(h, c);
+	if (!consume(h, c, at))
 		return false;
-	}
-	if (s == HTTP_MORE)
-		return true;
+	if (s == HTTP_MORE || !all)
+		return all;
 	c->more = c->more || n > at || n == h->peek_cap;
 	complete(h, x);
 	return false;
@@ -447,7 +537,8 @@ body_want(const struct http *h, const struct exchange *x)
 static bool
 take_part(struct http *h, struct conn *c, size_t n)
 {
-	bool more = c->x->chunked ? take_chunks(h, c, n) : take_body(h, c, h->peek, n);
+	bool more = c->x->chunked ? take_chunks(h, c, n) : c->x->feeds ? take_fed(h, c, n) :
+	    take_body(h, c, h->peek, n);
 
 	http_forget(h, n);
 	return more;
@@ -459,7 +550,7 @@ receive_body(struct http *h, struct conn *c)
 {
 	for (unsigned i = 0; i < BODY_READS_MAX; i++) {
 		size_t want = body_want(h, c->x);
-		ssize_t n = recv(c->fd, h->peek, want, MSG_DONTWAIT | (c->x->chunked ? MSG_PEEK : 0));
+		ssize_t n = conn_read(c, h->peek, want, c->x->chunked || c->x->feeds);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -485,33 +576,42 @@ say_continue(const struct conn *c)
 {
 	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-	return send(c->fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(text) - 1;
+	struct iovec part = { (void *)(uintptr_t)text, sizeof(text) - 1 };
+
+	return conn_write(c, &part, 1) == (ssize_t)part.iov_len;
 }
 
-/* The head is read; n bytes of the body are at `body`. */
+/* Its head was copied; of the n bytes in h->peek all but the first `taken` are still in the socket. */
 static void
-begin_request(struct http *h, struct exchange *x, const struct http_head *head, const uint8_t *body, size_t n)
+begin_request(struct http *h, struct exchange *x, const struct http_head *head, size_t n, size_t taken)
 {
 	struct conn *c = x->conn;
+	bool wanted = exchange_begin(x);
+	size_t left = head->len - taken, body = n - head->len;
 
+	if (x->chunked || x->feeds)
+		body = 0;		/* they stay until their end is known, or until they are taken */
+	else if (body > x->req.head.body_announced)
+		body = (size_t)x->req.head.body_announced;
 	c->x = x;
-	if (!exchange_begin(x)) {
-		run_request(h, x);
-		return;
-	}
-	if (!x->chunked && x->req.head.body_announced == 0) {
-		complete(h, x);
-		return;
-	}
-	conn_set(c, CONN_BODY);
-	if (x->chunked)
-		http_chunks_begin(&x->chunks, h->conf.conf->header_bytes_max);
-	if (n == 0 && !c->more && head->expects && head->minor > 0 && !say_continue(c))
+	c->more = c->ended || n > head->len + body || n == h->peek_cap;
+	if (conn_read(c, h->peek + taken, left + body, false) != (ssize_t)(left + body)) {
 		conn_end(h, c);
-	else if (n > 0 && !x->chunked && !take_body(h, c, body, n))
-		return;
-	else if (c->more)
-		receive_body(h, c);
+	} else if (!wanted) {
+		run_request(h, x);
+	} else if (!x->chunked && x->req.head.body_announced == 0) {
+		complete(h, x);
+	} else {
+		conn_set(c, CONN_BODY);
+		if (x->chunked)
+			http_chunks_begin(&x->chunks, h->conf.conf->header_bytes_max);
+		if (n == head->len && !c->more && head->expects && head->minor > 0 && !say_continue(c))
+			conn_end(h, c);
+		else if (body > 0 && !take_body(h, c, h->peek + head->len, body))
+			return;
+		else if (c->more)
+			receive_body(h, c);
+	}
 }
 
 /* A whole head; of the n bytes in h->peek all but the first `taken` are still in the socket. */
@@ -520,7 +620,6 @@ serve_head(struct http *h, struct conn *c, const struct http_head *head, size_t 
 {
 	struct exchange *x = exchange_new(h);
 	const char *why;
-	size_t body = n - head->len, left = head->len - taken;
 
 	if (x == NULL) {
 		conn_end(h, c);
@@ -528,30 +627,15 @@ serve_head(struct http *h, struct conn *c, const struct http_head *head, size_t 
 	}
 	x->conn = c;
 	why = take_head(x, head, h->peek);
-	if (why != NULL) {
-		exchange_end(x);
-		if (why[0] != '\0')
-			refuse_head(h, c, 400, why);
-		else
-			conn_end(h, c);
+	if (why == NULL) {
+		begin_request(h, x, head, n, taken);
 		return;
 	}
-	if (api_streams(x->req.head.target)) {
-		c->x = x;
-		http_lend(h, c);
-		return;
-	}
-	if (x->chunked)
-		body = 0;		/* they stay until their end is known */
-	else if (body > x->req.head.body_announced)
-		body = (size_t)x->req.head.body_announced;
-	c->more = c->ended || n > head->len + body || n == h->peek_cap;
-	if (recv(c->fd, h->peek + taken, left + body, MSG_DONTWAIT) != (ssize_t)(left + body)) {
-		exchange_end(x);
+	exchange_end(x);
+	if (why[0] != '\0')
+		refuse_head(h, c, 400, why);
+	else
 		conn_end(h, c);
-		return;
-	}
-	begin_request(h, x, head, h->peek + head->len, body);
 }
 
 void
@@ -563,10 +647,7 @@ partial_free(struct partial *p)
 	free(p);
 }
 
-/*
- * A unix socket holds only some dozens of pieces, however short: they are taken out.  What streams stays for
- * libmicrohttpd, and so does all until it is known whether it does.
- */
+/* A unix socket holds only some dozens of pieces, however short: they are taken out. */
 static bool
 take_pieces(struct http *h, struct conn *c, size_t n)
 {
@@ -574,10 +655,10 @@ take_pieces(struct http *h, struct conn *c, size_t n)
 	uint8_t *fresh = h->peek + p->taken.len;
 	size_t len = n - p->taken.len;
 
-	if (!c->listener->is_unix || !p->head.begun || api_streams(http_part(h->peek, p->head.target)))
+	if (!c->listener->is_unix)
 		return true;
 	buf_put(&p->taken, fresh, len);
-	return !p->taken.failed && recv(c->fd, fresh, len, MSG_DONTWAIT) == (ssize_t)len;
+	return !p->taken.failed && conn_read(c, fresh, len, false) == (ssize_t)len;
 }
 
 /* A head of which n bytes have come: its rest wakes us. */
@@ -597,7 +678,7 @@ keep_head(struct http *h, struct conn *c, const struct http_head *head, size_t n
 static bool
 peek(struct http *h, struct conn *c, size_t taken, size_t *n)
 {
-	ssize_t got = recv(c->fd, h->peek + taken, h->peek_cap - taken, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t got = conn_read(c, h->peek + taken, h->peek_cap - taken, true);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;

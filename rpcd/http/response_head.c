@@ -1,5 +1,5 @@
 /* The head of an answer. */
-#include <microhttpd.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,13 +9,54 @@
 /* A value of a key is never a script or a page, whatever its bytes look like to a browser. */
 #define NOSNIFF "X-Content-Type-Options"
 
-void
-response_head_fields(const struct rpcd_conf *conf, const struct answer *a, response_head_field *fn, void *ctx)
+static const struct {
+	unsigned status;
+	const char *phrase;
+} phrases[] = {
+	{ 100, "Continue" }, { 200, "OK" }, { 201, "Created" }, { 202, "Accepted" }, { 204, "No Content" },
+	{ 206, "Partial Content" }, { 301, "Moved Permanently" }, { 302, "Found" }, { 303, "See Other" },
+	{ 304, "Not Modified" }, { 307, "Temporary Redirect" }, { 308, "Permanent Redirect" }, { 400, "Bad Request" },
+	{ 401, "Unauthorized" }, { 403, "Forbidden" }, { 404, "Not Found" }, { 405, "Method Not Allowed" },
+	{ 406, "Not Acceptable" }, { 408, "Request Timeout" }, { 409, "Conflict" }, { 410, "Gone" },
+	{ 411, "Length Required" }, { 412, "Precondition Failed" }, { 413, "Content Too Large" },
+	{ 414, "URI Too Long" }, { 415, "Unsupported Media Type" }, { 416, "Range Not Satisfiable" },
+	{ 417, "Expectation Failed" }, { 421, "Misdirected Request" },
+	{ 422, "Unprocessable Content" }, { 426, "Upgrade Required" },
+	{ 428, "Precondition Required" }, { 429, "Too Many Requests" }, { 431, "Request Header Fields Too Large" },
+	{ 500, "Internal Server Error" }, { 501, "Not Implemented" }, { 502, "Bad Gateway" },
+	{ 503, "Service Unavailable" }, { 504, "Gateway Timeout" }, { 505, "HTTP Version Not Supported" },
+	{ 507, "Insufficient Storage" },
+};
+
+const char *
+response_head_phrase(unsigned status)
+{
+	for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
+		if (phrases[i].status == status)
+			return phrases[i].phrase;
+	return "Non-Standard Status";
+}
+
+/* What would be no header, or more than one, is left out. */
+static void
+put_field(struct buf *out, const char *name, const char *value)
+{
+	if (name[0] == '\0' || value[0] == '\0' || strpbrk(name, " \t\r\n") != NULL || strpbrk(value, "\r\n") != NULL)
+		return;
+	buf_puts(out, name);
+	buf_put(out, ": ", 2);
+	buf_puts(out, value);
+	buf_put(out, "\r\n", 2);
+}
+
+/* The answer's own, then the configured ones. */
+static void
+put_fields(struct buf *out, const struct rpcd_conf *conf, const struct answer *a)
 {
 	bool own = false;		/* configured otherwise */
 
 	for (unsigned i = 0; i < a->header_count; i++)
-		fn(ctx, a->headers[i].name, a->headers[i].value);
+		put_field(out, a->headers[i].name, a->headers[i].value);
 	for (size_t i = 0; i < conf->response_headers.count; i++) {
 		const char *line = conf->response_headers.items[i];
 		const char *colon = strchr(line, ':');
@@ -23,23 +64,11 @@ response_head_fields(const struct rpcd_conf *conf, const struct answer *a, respo
 
 		if (colon == NULL || !span_copy(span_of(line, (size_t)(colon - line)), name, sizeof(name)))
 			continue;
-		fn(ctx, name, colon + 1 + strspn(colon + 1, " "));
+		put_field(out, name, colon + 1 + strspn(colon + 1, " "));
 		own = own || strcasecmp(name, NOSNIFF) == 0;
 	}
 	if (!own)
-		fn(ctx, NOSNIFF, "nosniff");
-}
-
-/* libmicrohttpd leaves out what would not be a header, and what would be more than one. */
-static void
-put_field(void *ctx, const char *name, const char *value)
-{
-	if (name[0] == '\0' || value[0] == '\0' || strpbrk(name, " \t\r\n") != NULL || strpbrk(value, "\r\n") != NULL)
-		return;
-	buf_puts(ctx, name);
-	buf_put(ctx, ": ", 2);
-	buf_puts(ctx, value);
-	buf_put(ctx, "\r\n", 2);
+		put_field(out, NOSNIFF, "nosniff");
 }
 
 static void
@@ -60,19 +89,19 @@ put_date(struct buf *out)
 }
 
 void
-response_head_write(struct buf *out, const struct rpcd_conf *conf, const struct answer *a, enum response_head_keep keep)
+response_head_write(struct buf *out, const struct rpcd_conf *conf, const struct answer *a, enum response_head_keep keep,
+    uint64_t body_bytes)
 {
-	const char *phrase = MHD_get_reason_phrase_len_for(a->status) == 0 ? "Non-Standard Status" :
-	    MHD_get_reason_phrase_for(a->status);
-
-	buf_printf(out, "HTTP/1.1 %u %s\r\n", a->status, phrase);
+	buf_printf(out, "HTTP/1.1 %u %s\r\n", a->status, response_head_phrase(a->status));
 	put_date(out);
 	if (keep == HEAD_CLOSE)
 		put_field(out, "Connection", "close");
 	else if (keep == HEAD_KEEP_10)
 		put_field(out, "Connection", "Keep-Alive");
-	response_head_fields(conf, a, put_field, out);
-	if (a->status >= 200 && a->status != 204)
-		buf_printf(out, "Content-Length: %zu\r\n", a->body.len);
+	put_fields(out, conf, a);
+	if (body_bytes == HEAD_CHUNKED)
+		put_field(out, "Transfer-Encoding", "chunked");
+	else if (body_bytes != HEAD_TO_END && a->status >= 200 && a->status != 204)
+		buf_printf(out, "Content-Length: %" PRIu64 "\r\n", body_bytes);
 	buf_put(out, "\r\n", 2);
 }

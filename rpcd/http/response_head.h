@@ -1,8 +1,4 @@
-/*
- * The head of an answer, as text and as the headers that libmicrohttpd is given: both roads that an answer can take
- * come through here, so that clients cannot tell them apart (tests/unit/check_response_head.c compares them byte by
- * byte).
- */
+/* The head of an answer. */
 #ifndef TV_RPCD_HTTP_RESPONSE_HEAD_H
 #define TV_RPCD_HTTP_RESPONSE_HEAD_H
 
@@ -16,11 +12,17 @@ enum response_head_keep {
 	HEAD_CLOSE,
 };
 
-typedef void response_head_field(void *ctx, const char *name, const char *value);
-/* The headers of an answer in their order: its own, then the configured ones. */
-void response_head_fields(const struct rpcd_conf *conf, const struct answer *a, response_head_field *fn, void *ctx);
-/* Appends all of the head of an answer with this body length, the empty line included. */
+/* What the head says of the body's end, in place of its bytes. */
+#define HEAD_CHUNKED UINT64_MAX		/* it comes in chunks */
+#define HEAD_TO_END (UINT64_MAX - 1)	/* the connection ends with it: for HTTP/1.0 */
+
+/* "Not Found"; of a status without a name "Non-Standard Status". */
+const char *response_head_phrase(unsigned status);
+/*
+ * Appends all of the head of an answer with a body of so many bytes, the empty line included: its own headers, then the
+ * configured ones.
+ */
 void response_head_write(struct buf *out, const struct rpcd_conf *conf, const struct answer *a,
-    enum response_head_keep keep);
+    enum response_head_keep keep, uint64_t body_bytes);
 
 #endif

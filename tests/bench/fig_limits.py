@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 
-from benchlib import NET, Ours, generator, load, progress
+from benchlib import Ours, generator, load, progress
 
 
 def group_commit():
@@ -22,22 +22,6 @@ def group_commit():
               flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def bare_http(seconds):
-    addr = NET + ".120"
-    server = subprocess.Popen([generator("bench_echo"), addr, "8500"])
-    try:
-        time.sleep(0.3)
-        print("\n| bare HTTP through libmicrohttpd | requests/s | p50 ms | p99 ms |\n| --- | --- | --- | --- |")
-        for what, mode in (("GET, 400 bytes back", "get"), ("PUT, 200 bytes there", "put")):
-            for clients in (1, 64, 256):
-                r = load("bench_http", mode, clients, [addr + ":8500"], seconds)
-                print("| %s, %d client%s | %.0f | %.2f | %.2f |" % (what, clients, "s"[:clients > 1], r["rate"],
-                                                                   r["p50_us"] / 1000, r["p99_us"] / 1000), flush=True)
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def count_calls(pid, seconds):
@@ -99,7 +83,6 @@ def where_time_goes(c, mode, seconds):
 
 def run(short):
     group_commit()
-    bare_http(1 if short else 4)
     c = Ours()
     try:
         load("bench_http", "fill", 64, [c.places()["leader"]], keys=100000)

@@ -15,11 +15,6 @@ tests_bench_bench_wait_SOURCES = tests/bench/bench_wait.c
 tests_bench_bench_wait_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS)
 EXTRA_DIST += tests/bench/waits tests/bench/checks
 
-# Bare HTTP, for the limits that tests/bench/figures tells.
-noinst_PROGRAMS += tests/bench/bench_echo
-tests_bench_bench_echo_SOURCES = tests/bench/bench_echo.c
-tests_bench_bench_echo_LDADD = $(MHD_LIBS) $(EV_LIBS)
-
 # Access rules by themselves.
 noinst_PROGRAMS += tests/bench/bench_acl
 tests_bench_bench_acl_SOURCES = tests/bench/bench_acl.c

@@ -139,7 +139,7 @@ def test_heads(n):
 
 
 def test_streams_end_their_connection(n):
-    """What streams is read by libmicrohttpd, which reads ahead: nothing behind it is a request."""
+    """What may stream ends its connection: nothing behind it is a request."""
     hidden = b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n1"
     for path in (b"/v1/snapshot", b"/v1/%73napshot", b"/v1/agent/monitor?loglevel=nonsense"):
         out = talk(n, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n" + hidden, end=False)

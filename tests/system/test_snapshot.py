@@ -12,6 +12,7 @@ import json
 import os
 import random
 import signal
+import socket
 import stat
 import struct
 import subprocess
@@ -483,6 +484,59 @@ def test_nodes_of_the_archive_that_are_no_members():
             assert output == {"Not a member of the pool: restored from an archive"}, output
 
 
+def exchange(node, *parts):
+    """Sends the parts of one request; what comes until the other side closes."""
+    got = b""
+    with socket.create_connection((node.addr, 8500), timeout=60) as s:
+        for part in parts:
+            s.sendall(part)
+        while piece := s.recv(1 << 20):
+            got += piece
+    return got
+
+
+def in_chunks(body, rng):
+    """Chunks of all sizes, with extensions and leading zeros here and there, cut into sends anywhere."""
+    out, at = b"", 0
+    while at < len(body):
+        n = min(rng.choice((1, 7, 4096, 65537, 700000)), len(body) - at)
+        out += (b"%x;e=%d\r\n" if n == 7 else b"%06x\r\n") % ((n, at) if n == 7 else (n,)) + body[at:at + n] + b"\r\n"
+        at += n
+    out, at = out + b"0\r\nX-Trailer: t\r\n\r\n", 0
+    while at < len(out):
+        n = rng.choice((1, 2, 3000, 100000))
+        yield out[at:at + n]
+        at += n
+
+
+def test_streams_on_the_wire():
+    """An archive of several pieces goes up in chunks of any size, and comes down to clients of both versions."""
+    rng = random.Random(1)
+    with Cluster(NET + ".22") as c:
+        servers = c.servers(3, raftd=CALM)
+        leader = c.formed(servers)
+        follower = next(n for n in servers if n is not leader)
+        fill(leader, 3)
+        archive = save(leader)
+        assert len(archive) > 5 << 19
+        head = b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for node in (leader, follower):
+            mark(leader, NEW)
+            got = exchange(node, head, *in_chunks(archive, rng))
+            assert got.startswith(b"HTTP/1.1 200 OK\r\n") and b"Connection: close\r\n" in got, got[:300]
+            assert leader.kv_get("mark") is None
+        # A body that is refused is read to its end, so that its client gets the answer.
+        got = exchange(follower, head, *in_chunks(bytes(4 << 20), rng))
+        assert got.startswith(b"HTTP/1.1 500 ") and b"failed to decompress snapshot: " in got, got[:300]
+        for version in (b"1.0", b"1.1"):
+            got = exchange(follower, b"GET /v1/snapshot HTTP/" + version + b"\r\nHost: x\r\n\r\n")
+            fields, _, body = got.partition(b"\r\n\r\n")
+            assert b"Content-Length: %d" % len(body) in fields and member(gzip.decompress(body), "state.bin"), fields
+        got = exchange(follower, b"HEAD /v1/snapshot HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert got.startswith(b"HTTP/1.1 ") and got.endswith(b"\r\n\r\n"), got[:300]
+        same_everywhere(servers)
+
+
 def test_one_at_a_time_and_a_client_that_leaves():
     with Cluster(NET + ".8") as c:
         servers = c.servers(3, raftd=CALM)
@@ -763,7 +817,8 @@ def test_memory_is_bounded():
 main(test_save_and_restore_anywhere, test_command, test_consul_verifies_our_archives, test_archive_of_another_datacenter,
      test_bad_archives, test_refused_before_it_is_sent, test_snapshot_under_load_is_of_one_index,
      test_into_a_fresh_cluster, test_sessions_get_their_time_again,
-     test_nodes_of_the_archive_that_are_no_members, test_one_at_a_time_and_a_client_that_leaves,
+     test_nodes_of_the_archive_that_are_no_members, test_streams_on_the_wire,
+     test_one_at_a_time_and_a_client_that_leaves,
      test_leader_killed_on_the_way, test_follower_killed_or_away, test_follower_gets_a_snapshot_over_what_it_staged,
      test_leadership_moves_on_the_way,
      test_all_killed_on_the_way, test_restore_under_load, test_save_under_load, test_memory_is_bounded)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Many blocking queries at once: abandoned ones leave nothing (S110), those for one service are evaluated once (S109), a busy
 object gives each waiter its newest state and no more (S111), and a leader may die while thousands wait (S113). And each on the
-wire: while it waits its connection is not libmicrohttpd's, which no client may notice."""
+wire: while it waits its connection is folded, which no client may notice."""
 import gzip
 import json
 import os
@@ -315,7 +315,7 @@ def same_connection(n):
 
 
 def others_with_an_index(n):
-    """What takes ?index but is no read of the router waits, or streams, within libmicrohttpd."""
+    """What takes ?index but is no read of the router waits, or streams, by itself."""
     r = Raw(n)
     r.ask("/v1/snapshot?index=5&wait=1s", "Connection: close")
     data = b""

@@ -501,7 +501,7 @@ START_TEST(client_leaves)
 }
 END_TEST
 
-/* The head's strings are libmicrohttpd's, and gone once the request is folded. */
+/* The head's strings are gone once the request is folded. */
 static bool
 is_zero(const void *bytes, size_t n)
 {

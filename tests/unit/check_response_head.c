@@ -1,76 +1,12 @@
-/* The head of an answer: the same bytes whether libmicrohttpd writes it or we do. */
+/* The head of an answer, byte by byte: as clients have got it since the first version. */
 #include <check.h>
-#include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "rpcd/http/response_head.h"
 
-struct road {
-	const struct rpcd_conf *conf;
-	struct answer *answer;
-	bool close_after;
-};
-
-static void
-add_field(void *ctx, const char *name, const char *value)
-{
-	(void)MHD_add_response_header(ctx, name, value);
-}
-
-static enum MHD_Result
-answer_it(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
-    const char *upload, size_t *upload_len, void **con_cls)
-{
-	struct road *road = cls;
-	struct MHD_Response *response;
-	enum MHD_Result queued;
-
-	(void)url, (void)method, (void)version, (void)upload, (void)upload_len;
-	if (*con_cls == NULL) {		/* the head alone */
-		*con_cls = road;
-		return MHD_YES;
-	}
-	response = MHD_create_response_from_buffer(road->answer->body.len, road->answer->body.data,
-	    MHD_RESPMEM_PERSISTENT);
-	response_head_fields(road->conf, road->answer, add_field, response);
-	if (road->close_after)
-		(void)MHD_add_response_header(response, "Connection", "close");
-	queued = MHD_queue_response(mhd, road->answer->status, response);
-	MHD_destroy_response(response);
-	return queued;
-}
-
-/* What libmicrohttpd sends for this request. */
-static size_t
-library(struct road *road, const char *request, char *out, size_t cap)
-{
-	static const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
-	struct MHD_Daemon *daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET, 0,
-	    NULL, NULL, answer_it, road, MHD_OPTION_END);
-	int pair[2];
-	size_t len = 0;
-	ssize_t n = -1;
-
-	ck_assert_ptr_nonnull(daemon);
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-	ck_assert_int_eq(MHD_add_connection(daemon, pair[0], &nobody, sizeof(nobody)), MHD_YES);
-	ck_assert_int_eq(write(pair[1], request, strlen(request)), (ssize_t)strlen(request));
-	for (unsigned runs = 0; runs < 20; runs++) {
-		ck_assert_int_eq(MHD_run(daemon), MHD_YES);
-		while ((n = read(pair[1], out + len, cap - 1 - len)) > 0)
-			len += (size_t)n;
-	}
-	out[len] = '\0';
-	close(pair[1]);
-	MHD_stop_daemon(daemon);
-	return len;
-}
-
-/* The clock may turn between the two. */
+/* Any date is one date. */
 static void
 blank_date(char *text)
 {
@@ -78,28 +14,20 @@ blank_date(char *text)
 
 	ck_assert_ptr_nonnull(date);
 	ck_assert_int_eq(strncmp(date + 8 + 29, "\r\n", 2), 0);
-	for (unsigned i = 0; i < 29; i++)
-		if (date[8 + i] != ' ' && date[8 + i] != ',' && date[8 + i] != ':')
-			date[8 + i] = '-';
+	memmove(date + 8, date + 8 + 29, strlen(date + 8 + 29) + 1);
 }
 
 static void
-same(const struct rpcd_conf *conf, struct answer *a, const char *version, const char *connection, bool close_after,
-    enum response_head_keep keep)
+is_head(const struct rpcd_conf *conf, const struct answer *a, enum response_head_keep keep, uint64_t bytes,
+    const char *expected)
 {
-	struct road road = { conf, a, close_after };
 	struct buf own = BUF_INIT(1 << 20);
-	char request[256], theirs[65536], ours[65536];
+	char ours[65536];
 
-	snprintf(request, sizeof(request), "GET / HTTP/%s\r\nHost: x\r\n%s\r\n", version, connection);
-	library(&road, request, theirs, sizeof(theirs));
-	response_head_write(&own, conf, a, keep);
-	if (a->status != 204)
-		buf_put(&own, a->body.data, a->body.len);
+	response_head_write(&own, conf, a, keep, bytes);
 	snprintf(ours, sizeof(ours), "%s", buf_cstr(&own));
-	blank_date(theirs);
 	blank_date(ours);
-	ck_assert_str_eq(ours, theirs);
+	ck_assert_str_eq(ours, expected);
 	buf_done(&own);
 }
 
@@ -109,7 +37,12 @@ lines(char **items, size_t count)
 	return (struct conf_list){ .items = items, .count = count };
 }
 
-START_TEST(both_roads_write_the_same)
+#define OWN "X-Consul-Index: 42\r\nX-Consul-KnownLeader: true\r\nX-Tab: a\tb\r\nContent-Type: application/json\r\n" \
+	"Vary: Accept-Encoding\r\n"
+#define SNIFF "X-Content-Type-Options: nosniff\r\n"
+
+/* Headers without a value, and those that would be two, are left out. */
+START_TEST(headers_in_their_order)
 {
 	char server[] = "Server: x", odd[] = "X-Empty:", spaced[] = "X-Spaced:    two words ";
 	char *items[] = { server, odd, spaced };
@@ -119,56 +52,57 @@ START_TEST(both_roads_write_the_same)
 		{ "X-Split", "a\r\nSet-Cookie: b" }, { "X-Tab", "a\tb" }, { "Content-Type", "application/json" },
 		{ "Vary", "Accept-Encoding" },
 	};
-	unsigned statuses[] = { 200, 204, 301, 400, 403, 404, 413, 429, 500, 503, 599 };
+	struct answer a = { .status = 200, .headers = headers, .header_count = 7 };
 
-	for (unsigned i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
-		for (unsigned body = 0; body < 2; body++) {
-			struct answer a = {
-				.status = statuses[i], .headers = headers, .header_count = 7, .body = BUF_INIT(1000),
-			};
-
-			if (body > 0)
-				buf_puts(&a.body, "[{\"Key\":\"k\"}]\n");
-			same(&bare, &a, "1.1", "", false, HEAD_KEEP);
-			same(&more, &a, "1.1", "", false, HEAD_KEEP);
-			same(&more, &a, "1.1", "Connection: close\r\n", false, HEAD_CLOSE);
-			same(&more, &a, "1.1", "", true, HEAD_CLOSE);
-			same(&bare, &a, "1.0", "", false, HEAD_CLOSE);
-			same(&bare, &a, "1.0", "Connection: Keep-Alive\r\n", false, HEAD_KEEP_10);
-			same(&bare, &a, "1.0", "Connection: keep-alive, close\r\n", false, HEAD_CLOSE);
-			same(&bare, &a, "1.0", "Connection: keep-alive\r\n", true, HEAD_CLOSE);
-			a.header_count = 0;
-			same(&bare, &a, "1.1", "Connection: Foo\r\n", false, HEAD_KEEP);
-			buf_done(&a.body);
-		}
+	is_head(&bare, &a, HEAD_KEEP, 14, "HTTP/1.1 200 OK\r\nDate: \r\n" OWN SNIFF "Content-Length: 14\r\n\r\n");
+	is_head(&bare, &a, HEAD_CLOSE, 0, "HTTP/1.1 200 OK\r\nDate: \r\nConnection: close\r\n" OWN SNIFF
+	    "Content-Length: 0\r\n\r\n");
+	is_head(&more, &a, HEAD_KEEP_10, 1, "HTTP/1.1 200 OK\r\nDate: \r\nConnection: Keep-Alive\r\n" OWN
+	    "Server: x\r\nX-Spaced: two words \r\n" SNIFF "Content-Length: 1\r\n\r\n");
+	a.header_count = 0;
+	is_head(&bare, &a, HEAD_CLOSE, HEAD_CHUNKED, "HTTP/1.1 200 OK\r\nDate: \r\nConnection: close\r\n" SNIFF
+	    "Transfer-Encoding: chunked\r\n\r\n");
+	is_head(&bare, &a, HEAD_CLOSE, HEAD_TO_END, "HTTP/1.1 200 OK\r\nDate: \r\nConnection: close\r\n" SNIFF "\r\n");
+	is_head(&bare, &a, HEAD_KEEP, (uint64_t)5 << 32, "HTTP/1.1 200 OK\r\nDate: \r\n" SNIFF
+	    "Content-Length: 21474836480\r\n\r\n");
+	a.status = 204;
+	is_head(&bare, &a, HEAD_KEEP, 0, "HTTP/1.1 204 No Content\r\nDate: \r\n" SNIFF "\r\n");
 }
 END_TEST
 
-/* Both roads, once: also where the configuration sets it. */
+START_TEST(names_of_statuses)
+{
+	static const struct { unsigned status; const char *line; } v[] = {
+		{ 301, "301 Moved Permanently" }, { 400, "400 Bad Request" }, { 403, "403 Forbidden" },
+		{ 404, "404 Not Found" }, { 405, "405 Method Not Allowed" }, { 409, "409 Conflict" },
+		{ 413, "413 Content Too Large" }, { 414, "414 URI Too Long" }, { 415, "415 Unsupported Media Type" },
+		{ 429, "429 Too Many Requests" }, { 431, "431 Request Header Fields Too Large" },
+		{ 500, "500 Internal Server Error" }, { 503, "503 Service Unavailable" },
+		{ 505, "505 HTTP Version Not Supported" }, { 599, "599 Non-Standard Status" },
+	};
+	struct rpcd_conf bare = { .http_port = 0 };
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct answer a = { .status = v[i].status };
+		char expected[256];
+
+		snprintf(expected, sizeof(expected), "HTTP/1.1 %s\r\nDate: \r\n" SNIFF "Content-Length: 0\r\n\r\n",
+		    v[i].line);
+		is_head(&bare, &a, HEAD_KEEP, 0, expected);
+	}
+}
+END_TEST
+
+/* Also where the configuration sets it. */
 START_TEST(no_sniffing)
 {
 	char other[] = "x-content-type-options: none";
 	char *items[] = { other };
-	struct rpcd_conf bare = { .http_port = 0 }, set = { .response_headers = lines(items, 1) };
-	static const struct { bool set; const char *line; } v[] = {
-		{ false, "\r\nX-Content-Type-Options: nosniff\r\n" }, { true, "\r\nx-content-type-options: none\r\n" },
-	};
+	struct rpcd_conf set = { .response_headers = lines(items, 1) };
+	struct answer a = { .status = 200 };
 
-	for (unsigned i = 0; i < 2; i++) {
-		const struct rpcd_conf *conf = v[i].set ? &set : &bare;
-		struct answer a = { .status = 200, .body = BUF_INIT(1000) };
-		struct road road = { conf, &a, false };
-		struct buf own = BUF_INIT(1 << 20);
-		char theirs[65536];
-
-		library(&road, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", theirs, sizeof(theirs));
-		response_head_write(&own, conf, &a, HEAD_KEEP);
-		ck_assert_ptr_nonnull(strstr(theirs, v[i].line));
-		ck_assert_ptr_nonnull(strstr(buf_cstr(&own), v[i].line));
-		ck_assert(!v[i].set || strstr(theirs, "nosniff") == NULL);
-		same(conf, &a, "1.1", "", false, HEAD_KEEP);
-		buf_done(&own);
-	}
+	is_head(&set, &a, HEAD_KEEP, 0, "HTTP/1.1 200 OK\r\nDate: \r\nx-content-type-options: none\r\n"
+	    "Content-Length: 0\r\n\r\n");
 }
 END_TEST
 
@@ -181,7 +115,8 @@ main(void)
 	int failed;
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, both_roads_write_the_same);
+	tcase_add_test(tc, headers_in_their_order);
+	tcase_add_test(tc, names_of_statuses);
 	tcase_add_test(tc, no_sniffing);
 	suite_add_tcase(s, tc);
 	sr = srunner_create(s);
