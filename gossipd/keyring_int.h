@@ -1,6 +1,6 @@
 /*
  * Inside of the keys: keyring.c (which keys count, and their changes) and keyring_file.c (what stands on disk).
- * Nobody else includes this.
+ * No other file includes this.
  */
 #ifndef TV_GOSSIPD_KEYRING_INT_H
 #define TV_GOSSIPD_KEYRING_INT_H

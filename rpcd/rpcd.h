@@ -1,6 +1,6 @@
 /*
  * rpcd from above: what it consists of.  main.c wires it and stops it; opening.h fills in what is opened with
- * privileges; info.h reads it.  Nobody else sees it: the parts get what they need by their own headers.
+ * privileges; info.h reads it.  No other file sees it: the parts get what they need by their own headers.
  */
 #ifndef TV_RPCD_RPCD_H
 #define TV_RPCD_RPCD_H

@@ -46,7 +46,7 @@ struct cache_options {
 
 /* NULL: no memory. */
 struct cache *cache_new(const struct cache_conf *conf);
-/* Before the router goes.  Nobody may wait or follow any more. */
+/* Before the router goes.  No caller may wait or follow any more. */
 void cache_free(struct cache *c);
 /* The limits changed. */
 void cache_limit(struct cache *c, uint64_t bytes_max, struct mono ttl);

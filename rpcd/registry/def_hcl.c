@@ -16,7 +16,7 @@ struct walk {
 static enum tv_err fill(struct walk *w, const struct hcl_value *v, struct ucl_node *n);
 
 static enum tv_err __attribute__((format(printf, 5, 6)))
-fail(struct walk *w, enum tv_err err, unsigned line, unsigned column, const char *fmt, ...)
+fail_at(struct walk *w, enum tv_err err, unsigned line, unsigned column, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -34,7 +34,7 @@ new_node(struct walk *w, enum ucl_type type, unsigned line)
 	struct ucl_node *n = arena_alloc(w->a, sizeof(*n));
 
 	if (n == NULL)
-		(void)fail(w, TV_ENOMEM, line, 0, "%s", tv_strerror(TV_ENOMEM));
+		(void)fail_at(w, TV_ENOMEM, line, 0, "%s", tv_strerror(TV_ENOMEM));
 	else
 		*n = (struct ucl_node){ .type = type, .line = line };
 	return n;
@@ -44,12 +44,12 @@ static enum tv_err
 text_of(struct walk *w, struct span text, bool quoted, struct hcl_pos pos, struct span *out)
 {
 	if (!hcl_unquote(text, quoted, false, w->a, out))
-		return fail(w, TV_ENOMEM, pos.line, 0, "%s", tv_strerror(TV_ENOMEM));
+		return fail_at(w, TV_ENOMEM, pos.line, 0, "%s", tv_strerror(TV_ENOMEM));
 	for (size_t i = 0; i < out->len; i++) {
 		uint8_t c = out->p[i];
 
 		if ((c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f)
-			return fail(w, TV_EFORMAT, pos.line, pos.column, "control character 0x%02x in a text", c);
+			return fail_at(w, TV_EFORMAT, pos.line, pos.column, "control character 0x%02x in a text", c);
 	}
 	return TV_OK;
 }
@@ -63,15 +63,15 @@ number_of(struct walk *w, const struct hcl_value *v, struct span *out)
 
 	*out = v->text;
 	if (!span_copy(v->text, text, sizeof(text)))
-		return fail(w, TV_EFORMAT, v->pos.line, v->pos.column, "a number of more than %zu signs",
+		return fail_at(w, TV_EFORMAT, v->pos.line, v->pos.column, "a number of more than %zu signs",
 		    sizeof(text) - 1);
 	if (text[0] != '0' || text[1] == '\0' || text[1] == '.')
 		return TV_OK;
 	n = strtoll(text, &end, 0);
 	if (*end != '\0')
-		return fail(w, TV_EFORMAT, v->pos.line, v->pos.column, "%s is no number", text);
+		return fail_at(w, TV_EFORMAT, v->pos.line, v->pos.column, "%s is no number", text);
 	*out = arena_printf(w->a, "%lld", n);
-	return out->p != NULL ? TV_OK : fail(w, TV_ENOMEM, v->pos.line, 0, "%s", tv_strerror(TV_ENOMEM));
+	return out->p != NULL ? TV_OK : fail_at(w, TV_ENOMEM, v->pos.line, 0, "%s", tv_strerror(TV_ENOMEM));
 }
 
 static bool
@@ -87,7 +87,7 @@ append(struct walk *w, struct ucl_node *first, struct ucl_node *more)
 	struct ucl_node *element, **at = &first->child;
 
 	if (!is_block(first) || !is_block(more))
-		return fail(w, TV_EFORMAT, more->line, 0, "key \"%.*s\" is given twice (first on line %u)",
+		return fail_at(w, TV_EFORMAT, more->line, 0, "key \"%.*s\" is given twice (first on line %u)",
 		    (int)(more->key.len < 64 ? more->key.len : 64), (const char *)more->key.p, first->line);
 	if (first->type == UCL_OBJECT) {
 		if ((element = new_node(w, UCL_OBJECT, first->line)) == NULL)
@@ -134,7 +134,7 @@ named(struct walk *w, const struct hcl_key *key, struct ucl_node **outer, struct
 
 /* The member that this key continues: the same, or the list that it has become. */
 static struct ucl_node *
-find(struct ucl_node *parent, struct span key)
+find_member(struct ucl_node *parent, struct span key)
 {
 	struct ucl_node *n = parent->child;
 
@@ -152,17 +152,17 @@ fill_items(struct walk *w, const struct hcl_item *item, struct ucl_node *parent,
 
 	for (; item != NULL && err == TV_OK; item = item->next) {
 		if (++all > UCL_MEMBERS_MAX)
-			return fail(w, TV_ELIMIT, item->keys->line, 0, "more than %d members of a block",
+			return fail_at(w, TV_ELIMIT, item->keys->line, 0, "more than %d members of a block",
 			    UCL_MEMBERS_MAX);
 		if ((err = named(w, item->keys, &outer, &inner)) != TV_OK)
 			return err;
 		if (top && item->nkeys > 1)
-			return fail(w, TV_EFORMAT, item->keys->line, item->keys->pos.column,
+			return fail_at(w, TV_EFORMAT, item->keys->line, item->keys->pos.column,
 			    "this block has no name here: write %.*s { name = \"...\" ... }",
 			    (int)(outer->key.len < 64 ? outer->key.len : 64), (const char *)outer->key.p);
 		err = fill(w, item->value, inner);
 		/* At the top each key may be given again as it is. */
-		same = err != TV_OK || top ? NULL : find(parent, outer->key);
+		same = err != TV_OK || top ? NULL : find_member(parent, outer->key);
 		if (same != NULL) {
 			err = append(w, same, outer);
 			continue;
@@ -182,7 +182,7 @@ fill_values(struct walk *w, const struct hcl_value *v, struct ucl_node *list)
 
 	for (; v != NULL && err == TV_OK; v = v->next) {
 		if (list->count == UCL_MEMBERS_MAX)
-			return fail(w, TV_ELIMIT, v->line, 0, "more than %d members of a list", UCL_MEMBERS_MAX);
+			return fail_at(w, TV_ELIMIT, v->line, 0, "more than %d members of a list", UCL_MEMBERS_MAX);
 		if ((n = new_node(w, UCL_WORD, v->line)) == NULL)
 			return TV_ENOMEM;
 		err = fill(w, v, n);
@@ -231,9 +231,9 @@ def_hcl_parse(struct span text, struct arena *a, struct ucl_node **root, struct 
 	enum tv_err e = hcl_parse(text, a, &file, &why);
 
 	if (e != TV_OK)
-		return fail(&w, e, why.line > 0 ? why.line : 1, why.column, "%s", why.text + why.place);
+		return fail_at(&w, e, why.line > 0 ? why.line : 1, why.column, "%s", why.text + why.place);
 	if (file.json)
-		return fail(&w, TV_EFORMAT, 1, 0, "this is JSON: give the file a name that ends in .json");
+		return fail_at(&w, TV_EFORMAT, 1, 0, "this is JSON: give the file a name that ends in .json");
 	if ((*root = new_node(&w, UCL_OBJECT, 1)) == NULL)
 		return TV_ENOMEM;
 	return fill_items(&w, file.items, *root, true);

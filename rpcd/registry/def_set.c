@@ -37,7 +37,7 @@ def_set_done(struct def_set *s)
 /* -- records -- */
 
 static enum tv_err
-add(struct reading *r, const struct ucl_node *at, const struct local_record *rec)
+add_record(struct reading *r, const struct ucl_node *at, const struct local_record *rec)
 {
 	struct def_set *s = r->set;
 	char place[32];
@@ -100,11 +100,11 @@ name_checks(const struct reading *r, const struct ucl_node *block, struct servic
 static enum tv_err
 add_records(struct reading *r, const struct ucl_node *n, const struct service_records *v)
 {
-	enum tv_err err = add(r, n, &v->service);
+	enum tv_err err = add_record(r, n, &v->service);
 
 	for (uint32_t i = 0; i < v->n && err == TV_OK; i++)
 		if ((err = may_run(r, n, &v->checks[i])) == TV_OK)
-			err = add(r, n, &v->checks[i]);
+			err = add_record(r, n, &v->checks[i]);
 	return err;
 }
 
@@ -161,7 +161,7 @@ add_check(struct reading *r, const struct ucl_node *n, struct span name)
 		return refused(r, n, "check", id, why);
 	rec.check.Name = own;			/* as Consul: an id does not make a name, and no type is told */
 	rec.check.Type = SPAN_NONE;
-	return (err = may_run(r, n, &rec)) == TV_OK ? add(r, n, &rec) : err;
+	return (err = may_run(r, n, &rec)) == TV_OK ? add_record(r, n, &rec) : err;
 }
 
 /* -- files -- */

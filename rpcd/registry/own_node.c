@@ -18,7 +18,7 @@ place_of(const struct span_map *map, struct span key)
 
 /* What is there already stays. */
 static void
-add(struct span_map *map, struct span key, struct span value)
+add_pair(struct span_map *map, struct span key, struct span value)
 {
 	uint32_t at = place_of(map, key);
 
@@ -32,13 +32,13 @@ add(struct span_map *map, struct span key, struct span value)
 
 /* With room for `more` others. */
 static bool
-begin(const struct conf_list *list, size_t more, struct arena *a, struct span_map *map)
+begin_map(const struct conf_list *list, size_t more, struct arena *a, struct span_map *map)
 {
 	*map = (struct span_map){ .kv = arena_array(a, list->count + more, sizeof(*map->kv)), .set = true };
 	for (size_t i = 0; i < list->count && map->kv != NULL; i++) {
 		const char *equals = strchr(list->items[i], '=');
 
-		add(map, span_of(list->items[i], (size_t)(equals - list->items[i])), span_str(equals + 1));
+		add_pair(map, span_of(list->items[i], (size_t)(equals - list->items[i])), span_str(equals + 1));
 	}
 	return map->kv != NULL;
 }
@@ -48,18 +48,18 @@ add_address(struct span_map *map, const char *name, const char *name4, const cha
 {
 	if (ip == NULL)
 		return;
-	add(map, span_str(name), span_str(ip));
-	add(map, span_str(strchr(ip, ':') == NULL ? name4 : name6), span_str(ip));
+	add_pair(map, span_str(name), span_str(ip));
+	add_pair(map, span_str(strchr(ip, ':') == NULL ? name4 : name6), span_str(ip));
 }
 
 bool
 own_node_make(const struct cluster_conf *c, struct arena *a, struct own_node *out)
 {
-	if (!begin(&c->tagged_addresses, 4, a, &out->tagged) || !begin(&c->node_meta, 1, a, &out->meta))
+	if (!begin_map(&c->tagged_addresses, 4, a, &out->tagged) || !begin_map(&c->node_meta, 1, a, &out->meta))
 		return false;
 	add_address(&out->tagged, "lan", "lan_ipv4", "lan_ipv6", c->advertise);
 	add_address(&out->tagged, "wan", "wan_ipv4", "wan_ipv6", c->advertise_wan);
-	add(&out->meta, span_str(SEGMENT_KEY), span_str(""));
+	add_pair(&out->meta, span_str(SEGMENT_KEY), span_str(""));
 	return true;
 }
 

@@ -203,9 +203,10 @@ enum tv_err registry_definable(struct registry *r, const struct registry_definit
 enum registry_change { DEFINED_NEW, DEFINED_OTHER, DEFINED_GONE };
 /*
  * From now on these are what files define.  What they no longer define goes, with the checks of its services; what is
- * as it was is not touched; a check that was there keeps its status and output, whoever registered it.  told is called
- * for each change, place empty for what goes.  One write of the file.  push: the catalog is told at once; else by the
- * next comparison.  Those that are not possible (see registry_definable()) are left out, with an error in the log.
+ * as it was is not touched; a check that was there keeps its status and output, also if a client registered it.  told
+ * is called for each change, place empty for what goes.  One write of the file.  push: the catalog is told at once;
+ * else by the next comparison.  Those that are not possible (see registry_definable()) are left out, with an error in
+ * the log.
  */
 void registry_define(struct registry *r, const struct registry_definition *v, uint32_t n, bool push,
     void (*told)(void *ctx, enum registry_change change, enum entry_kind kind, struct span id, struct span place),
@@ -232,9 +233,9 @@ void registry_checks_of(struct registry *r, struct span service, void (*fn)(void
 unsigned registry_count(const struct registry *r, enum entry_kind kind);
 /*
  * Calls done when the catalog has this entry as it is now (or a request failed, or sync_wait passed): at once if there
- * is nothing to wait for.  So who changes an entry sees the effect, and a cluster without leader delays nobody for
- * long.  What was to be durable before this call is, then, or could not be written.  done is called exactly once; by
- * registry_free at the latest.
+ * is nothing to wait for.  So a client that changes an entry sees the effect, and a cluster without leader delays no
+ * client for long.  What was to be durable before this call is, then, or could not be written.  done is called exactly
+ * once; by registry_free at the latest.
  */
 void registry_settle(struct registry *r, enum entry_kind kind, struct span id, void (*done)(void *ctx), void *ctx);
 

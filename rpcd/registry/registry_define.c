@@ -124,7 +124,7 @@ drop_gone(struct registry *r, told_fn *told, void *ctx)
 }
 
 static bool
-take(struct registry *r, const struct registry_definition *d, told_fn *told, void *ctx)
+take_definition(struct registry *r, const struct registry_definition *d, told_fn *told, void *ctx)
 {
 	const struct local_record *rec = &d->rec;
 	struct entry *e = registry_find(r, rec->kind, local_record_id(rec));
@@ -168,7 +168,7 @@ registry_define(struct registry *r, const struct registry_definition *v, uint32_
 	mark(r, v, n, fresh);
 	bool any = drop_gone(r, told, ctx);
 	for (uint32_t i = 0; i < n; i++)
-		any |= take(r, &v[i], told, ctx);
+		any |= take_definition(r, &v[i], told, ctx);
 	if (!any)
 		return;
 	registry_changed(r, true);

@@ -69,7 +69,7 @@ struct entry {
 	struct entry *push_next;	/* in the same push */
 };
 
-struct settle {				/* somebody waits for a push */
+struct settle {				/* a caller that waits for a push */
 	struct settle *next;
 	struct entry *entry;		/* NULL: gone, or the catalog has it */
 	uint64_t ticket;		/* that has to be saved */

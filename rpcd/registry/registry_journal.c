@@ -152,7 +152,7 @@ work(void *ctx)
 
 /* -- on the loop -- */
 
-static void begin(struct registry_journal *j);
+static void begin_job(struct registry_journal *j);
 
 static void
 failed(struct registry_journal *j, const char *path, enum tv_err err, int error)
@@ -182,7 +182,7 @@ done(void *ctx)
 	}
 	if (job->durable)
 		registry_saved(j->registry, job->ticket);
-	begin(j);
+	begin_job(j);
 }
 
 static bool
@@ -192,7 +192,7 @@ wants_fold(const struct registry_journal *j)
 }
 
 static void
-begin(struct registry_journal *j)
+begin_job(struct registry_journal *j)
 {
 	struct job *job = &j->job;
 
@@ -239,7 +239,7 @@ registry_journal_write(struct registry_journal *j, bool durable)
 		}
 	}
 	j->durable |= durable;
-	begin(j);
+	begin_job(j);
 }
 
 void
