@@ -85,14 +85,17 @@ RECORD(msg_dns_ask,
 	(U64, kind),			/* enum dns_kind */
 	(STR, name), (STR, tag), (BOOL, tagged), (STR, datacenter), (STR, source),
 	(U64, follow))			/* enum dns_follow */
-RECORD(msg_dns_instance,
-	(STR, node), (STR, address), (STR, lan4), (STR, lan6),
+/* A node, or an instance of a service on it.  What is of the instance is empty for a node alone. */
+RECORD(dns_instance,
+	(STR, node), (STR, address), (STR, lan4), (STR, lan6),	/* its name in its own case; addresses in text */
 	(STR, service_address), (STR, service_lan4), (STR, service_lan6),
-	(MAP, meta), (U64, port), (U64, weight), (U64, state))	/* enum dns_state */
+	(MAP, meta),			/* of the node */
+	(U64, port), (U64, weight),	/* below 65536; weight by its state */
+	(U64, state))			/* enum dns_state, the worst one */
 RECORD(msg_dns_found,
 	(U64, status),			/* enum dns_status */
 	(STR, datacenter), (BOOL, ordered), (BOOL, has_ttl), (U64, ttl), (STR, service),
-	(OBJS, instances, msg_dns_instance),
+	(OBJS, instances, dns_instance),
 	(STRS, names),			/* of a list, in lower case */
 	(BOOL, followed),		/* MSG_DNS_FACT follow with each change, and MSG_DNS_END in the end */
 	(U64, life_ms),			/* true for so long at most; 0: followed, until told otherwise */

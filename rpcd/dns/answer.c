@@ -217,17 +217,17 @@ static void
 add_meta(struct work *w, struct dns_reply *r, struct dns_section *s, struct span owner, const struct dns_instance *n,
     uint32_t ttl)
 {
-	for (unsigned i = 0; i < n->meta_count && owner.len > 0; i++) {
+	for (unsigned i = 0; i < n->meta.n && owner.len > 0; i++) {
 		uint8_t bytes[TXT_BYTES_MAX + 1];
 		struct buf b = { bytes, 1, sizeof(bytes), sizeof(bytes), false, false };
 
 		bytes[0] = 0;
-		if (is_raw(n->meta[i][0])) {
-			buf_putspan(&b, n->meta[i][1]);
+		if (is_raw(n->meta.kv[i][0])) {
+			buf_putspan(&b, n->meta.kv[i][1]);
 		} else {
-			put_escaped(&b, n->meta[i][0], true);
+			put_escaped(&b, n->meta.kv[i][0], true);
 			buf_u8(&b, '=');
-			put_escaped(&b, n->meta[i][1], false);
+			put_escaped(&b, n->meta.kv[i][1], false);
 		}
 		if (b.failed)
 			continue;

@@ -7,6 +7,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/rng.h"
+#include "common/record/messages.h"
 #include "rpcd/dns/records.h"
 #include "rpcd/dns/zone.h"
 
@@ -14,16 +15,6 @@
 #define DNS_ALIASES_MAX 3	/* inner look-ups one after the other */
 
 enum dns_state { DNS_PASSING, DNS_WARNING, DNS_CRITICAL, DNS_OTHER_STATE };
-
-/* A node, or an instance of a service on it.  What is of the instance is empty for a node alone. */
-struct dns_instance {
-	struct span node, address, lan4, lan6;		/* its name in its own case; addresses in text */
-	struct span service_address, service_lan4, service_lan6;
-	const struct span (*meta)[2];			/* of the node */
-	unsigned meta_count;
-	uint16_t port, weight;				/* weight by its state */
-	enum dns_state state;				/* the worst one */
-};
 
 enum dns_status {
 	DNS_FOUND,
@@ -40,7 +31,6 @@ struct dns_found {
 	const struct dns_instance *instances;
 	unsigned count;
 	struct span message;		/* UPSTREAM: the reply as it came */
-	uint64_t version;		/* of a fact that is kept: never the same for two of them; 0: it is not kept */
 };
 
 struct dns_fact {

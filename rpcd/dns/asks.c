@@ -139,7 +139,7 @@ static struct fact several;
 static const struct dns_found *
 known(void *ctx, const struct dns_lookup *k, struct dns_lookup *need)
 {
-	static const struct dns_found nowhere = { .status = DNS_NOWHERE };
+	static const struct dns_found nowhere = { .status = DNS_NOWHERE }, failed = { .status = DNS_FAILED };
 	struct server *s = ctx;
 	struct mono now;
 	struct fact *f;
@@ -158,7 +158,12 @@ known(void *ctx, const struct dns_lookup *k, struct dns_lookup *need)
 	s->stats.kept++;
 	s->stats.stale += f->stale;
 	s->used_one = s->used_one == NULL ? f : s->used_one == f ? f : &several;
-	return &f->found;
+	struct dns_found *found = arena_alloc(&s->arena, sizeof(*found));
+	if (found == NULL)
+		return &failed;
+	(void)dns_found_read(f->body, &s->arena, found);
+	s->used_found = found;
+	return found;
 }
 
 /* What of it is rpcd to go on telling of? */
@@ -182,8 +187,7 @@ follow_of(struct server *s, const struct dns_lookup *k)
 
 /* A fact that rpcd goes on telling of, or that lives for a moment.  key may be the one of the fact that it replaces. */
 static void
-keep_fact(struct server *s, uint64_t id, const struct dns_lookup *key, const struct msg_dns_found *m,
-    const struct dns_found *found)
+keep_fact(struct server *s, uint64_t id, const struct dns_lookup *key, const struct msg_dns_found *m, struct span body)
 {
 	struct mono now = clock_mono(), until = MONO_NEVER;
 	struct facts *t = m->followed ? &s->kept : &s->brief;
@@ -194,7 +198,7 @@ keep_fact(struct server *s, uint64_t id, const struct dns_lookup *key, const str
 		return;
 	if (m->life_ms > 0 && m->life_ms < INT64_MAX / 4000000)
 		until = mono_add(now, MONO_MS(m->life_ms));
-	f = fact_new(t, key, found, m->names.v, m->names.n);
+	f = fact_new(t, key, body);
 	if (f != NULL)
 		f->stale = m->stale;
 	if ((f == NULL || !facts_put(t, f, m->followed ? id : 0, until)) && m->followed) {
@@ -222,19 +226,18 @@ asks_fact(struct server *s, uint64_t id, struct span body)
 {
 	const struct fact *old = facts_of(&s->kept, id);
 	struct msg_dns_found m = { 0 };
-	struct dns_found found;
 	enum tv_err err;
 
 	if (old == NULL)
 		return TV_OK;		/* it was dropped, and rpcd is told */
 	arena_reset(&s->arena);
-	if ((err = msg_read(&msg_dns_found_schema, body, &s->arena, &m)) != TV_OK ||
-	    !dns_found_of_message(&m, &s->arena, &found) || found.status == DNS_FAILED || !m.followed) {
+	if ((err = msg_read(&msg_dns_found_schema, body, &s->arena, &m)) != TV_OK || m.status == DNS_FAILED ||
+	    !m.followed) {
 		facts_drop(&s->kept, old, true);
 		tell_dropped(s);
 		return err == TV_ENOMEM ? TV_OK : err;
 	}
-	keep_fact(s, id, &old->key, &m, &found);
+	keep_fact(s, id, &old->key, &m, body);
 	return TV_OK;
 }
 
@@ -447,10 +450,9 @@ asks_found(struct server *s, uint64_t id, struct span body)
 		return TV_OK;		/* no question waits for it any more */
 	body = arena_copy(&l->arena, body);
 	enum tv_err err = body.p == NULL ? TV_ENOMEM : msg_read(&msg_dns_found_schema, body, &l->arena, &m);
-	if (err != TV_OK || !dns_found_of_message(&m, &l->arena, &l->found))
-		l->found = (struct dns_found){ .status = DNS_FAILED };
-	else
-		keep_fact(s, id, &l->key, &m, &l->found);
+	l->found = err == TV_OK ? dns_found_of(&m) : (struct dns_found){ .status = DNS_FAILED };
+	if (err == TV_OK)
+		keep_fact(s, id, &l->key, &m, body);
 	if (l->found.status == DNS_NOWHERE && !m.followed)
 		note_unknown(s, &l->key);
 	look_found(l);
@@ -736,7 +738,7 @@ keep_rendered(struct server *s, const struct rendered_question *k)
 	struct fact *f = s->used_one;
 
 	if (f != NULL && f != &several && f->listed && fact_id(f) != 0 && f->until.ns == MONO_NEVER.ns)
-		rendered_keep(&s->rendered, &f->answers, k, &s->zone, &f->found, buf_span(&s->out), wall_now(),
+		rendered_keep(&s->rendered, &f->answers, k, &s->zone, s->used_found, buf_span(&s->out), wall_now(),
 		    &s->arena);
 }
 

@@ -2,142 +2,85 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/record/mpack.h"
+#include "common/record/messages.h"
 #include "rpcd/dns/facts.h"
 
-#define NAME_BYTES_MAX UINT16_MAX
 #define LARGEST 4			/* one above this part of the whole is not kept */
 
 /* -- one -- */
 
-/* Where the parts of a copy go; counted first with base NULL. */
-struct packer {
-	uint8_t *base;
-	size_t at;
-};
-
-static void *
-reserve(struct packer *p, size_t n, size_t align)
+/* The reader at the names of the message, and how many there are. */
+static uint32_t
+seek_names(struct span body, struct rd *in)
 {
-	void *here;
+	const struct schema_field *f = msg_dns_found_schema.fields;
 
-	p->at = (p->at + align - 1) / align * align;
-	here = p->base == NULL ? NULL : p->base + p->at;
-	p->at += n;
-	return here;
+	*in = rd_span_over(body);
+	(void)mpr_array(in);
+	for (; f->offset != offsetof(struct msg_dns_found, names); f++)
+		mpr_skip(in);
+	return mpr_nil(in) ? 0 : mpr_array(in);
+}
+
+static bool
+index_names(const struct facts *t, struct fact *f)
+{
+	struct rd in;
+
+	for (uint32_t n = seek_names(f->body, &in); n > 0 && in.err == TV_OK; n--) {
+		uint32_t offset = (uint32_t)(in.p - f->body.p);
+		struct span name = mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX);
+		uint32_t at = (uint32_t)t->conf.hash(name.p, name.len) & (f->name_slots - 1);
+
+		while (f->names[at] != 0)
+			at = (at + 1) & (f->name_slots - 1);
+		f->names[at] = offset + 1;
+	}
+	return in.err == TV_OK;
 }
 
 static struct span
-pack_text(struct packer *p, struct span s)
+store_text(uint8_t **to, struct span s)
 {
-	uint8_t *to = reserve(p, s.len, 1);
+	struct span stored = span_of(*to, s.len);
 
-	if (to == NULL || s.len == 0)
-		return SPAN_NONE;
-	memcpy(to, s.p, s.len);
-	return span_of(to, s.len);
-}
-
-static struct dns_instance
-pack_instance(struct packer *p, const struct dns_instance *from)
-{
-	struct dns_instance to = *from;
-	struct span (*meta)[2] = reserve(p, from->meta_count * sizeof(*meta), _Alignof(struct span));
-
-	to.node = pack_text(p, from->node);
-	to.address = pack_text(p, from->address);
-	to.lan4 = pack_text(p, from->lan4);
-	to.lan6 = pack_text(p, from->lan6);
-	to.service_address = pack_text(p, from->service_address);
-	to.service_lan4 = pack_text(p, from->service_lan4);
-	to.service_lan6 = pack_text(p, from->service_lan6);
-	to.meta = (const struct span (*)[2])meta;
-	for (unsigned i = 0; i < from->meta_count; i++)
-		for (unsigned k = 0; k < 2; k++) {
-			struct span text = pack_text(p, from->meta[i][k]);
-
-			if (meta != NULL)
-				meta[i][k] = text;
-		}
-	return to;
-}
-
-static void
-pack_names(struct packer *p, struct fact *f, const struct facts *t, const struct span *names, uint32_t count)
-{
-	uint32_t slots = count == 0 ? 0 : 4;
-
-	while (slots > 0 && slots / 2 < count)
-		slots *= 2;
-	uint32_t *table = reserve(p, slots * sizeof(*table), _Alignof(uint32_t));
-	uint8_t *text = reserve(p, 0, 1);
-	size_t begin = p->at;
-	if (table != NULL)
-		memset(table, 0, slots * sizeof(*table));
-	f->name_slots = slots;
-	f->names = table;
-	f->text = text;
-	for (uint32_t i = 0; i < count; i++) {
-		if (names[i].len > NAME_BYTES_MAX)
-			continue;		/* which no question asks for */
-		size_t offset = p->at - begin;
-		uint8_t *to = reserve(p, 2 + names[i].len, 1);
-		if (to == NULL)
-			continue;
-		to[0] = (uint8_t)(names[i].len >> 8);
-		to[1] = (uint8_t)names[i].len;
-		if (names[i].len > 0)
-			memcpy(to + 2, names[i].p, names[i].len);
-		uint32_t at = (uint32_t)t->conf.hash(names[i].p, names[i].len) & (slots - 1);
-		while (table[at] != 0)
-			at = (at + 1) & (slots - 1);
-		table[at] = (uint32_t)offset + 1;
-	}
-}
-
-static void
-pack(struct packer *p, struct fact *f, const struct facts *t, const struct dns_lookup *key,
-    const struct dns_found *found, const struct span *names, uint32_t name_count)
-{
-	struct dns_instance *v;
-
-	(void)reserve(p, sizeof(*f), 1);
-	f->key = *key;
-	f->key.name = pack_text(p, key->name);
-	f->key.tag = pack_text(p, key->tag);
-	f->key.datacenter = pack_text(p, key->datacenter);
-	f->key.source = pack_text(p, key->source);
-	f->found = *found;
-	f->found.datacenter = pack_text(p, found->datacenter);
-	f->found.service = pack_text(p, found->service);
-	f->found.message = pack_text(p, found->message);
-	v = reserve(p, found->count * sizeof(*v), _Alignof(struct dns_instance));
-	for (unsigned i = 0; i < found->count; i++) {
-		struct dns_instance one = pack_instance(p, &found->instances[i]);
-
-		if (v != NULL)
-			v[i] = one;
-	}
-	f->found.instances = v;
-	pack_names(p, f, t, names, name_count);
+	if (s.len > 0)
+		memcpy(*to, s.p, s.len);
+	*to += s.len;
+	return stored;
 }
 
 struct fact *
-fact_new(struct facts *t, const struct dns_lookup *key, const struct dns_found *found, const struct span *names,
-    uint32_t name_count)
+fact_new(struct facts *t, const struct dns_lookup *key, struct span body)
 {
-	struct packer p = { .base = NULL };
-	struct fact measured = { .holders = 0 }, *f;
+	size_t texts = key->name.len + key->tag.len + key->datacenter.len + key->source.len + body.len;
+	struct rd in;
+	uint32_t count = seek_names(body, &in), slots = count == 0 ? 0 : 4;
 
-	pack(&p, &measured, t, key, found, names, name_count);
-	size_t bytes = p.at;
-	f = calloc(1, bytes);
+	if (in.err != TV_OK || body.len >= UINT32_MAX)
+		return NULL;
+	while (slots > 0 && slots / 2 < count)
+		slots *= 2;
+	size_t bytes = sizeof(struct fact) + slots * sizeof(uint32_t) + texts;
+	struct fact *f = calloc(1, bytes);
 	if (f == NULL)
 		return NULL;
-	p = (struct packer){ (uint8_t *)f, 0 };
-	pack(&p, f, t, key, found, names, name_count);
+	f->names = (uint32_t *)(void *)(f + 1);
+	f->name_slots = slots;
+	uint8_t *at = (uint8_t *)(f->names + slots);
+	f->key = *key;
+	f->key.name = store_text(&at, key->name);
+	f->key.tag = store_text(&at, key->tag);
+	f->key.datacenter = store_text(&at, key->datacenter);
+	f->key.source = store_text(&at, key->source);
+	f->body = store_text(&at, body);
+	if (!index_names(t, f)) {
+		free(f);
+		return NULL;
+	}
 	f->bytes = bytes;
 	f->holders = 1;
-	f->found.version = ++t->versions;
 	return f;
 }
 
@@ -155,9 +98,10 @@ fact_lists(const struct facts *t, const struct fact *f, struct span name)
 		return false;
 	uint32_t at = (uint32_t)t->conf.hash(name.p, name.len) & (f->name_slots - 1);
 	for (; f->names[at] != 0; at = (at + 1) & (f->name_slots - 1)) {
-		const uint8_t *p = f->text + f->names[at] - 1;
+		size_t offset = f->names[at] - 1;
+		struct rd in = rd_over(f->body.p + offset, f->body.len - offset);
 
-		if (span_eq(span_of(p + 2, (size_t)p[0] << 8 | p[1]), name))
+		if (span_eq(mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX), name))
 			return true;
 	}
 	return false;

@@ -1,8 +1,9 @@
 /*
  * Facts that are kept: what was found for look-ups, true until rpcd says otherwise or their time is over.  Pure.
  *
- * A fact is one piece of memory, shared between the table and its other holders.  The table has bounds in bytes and
- * entries; beyond them goes what was not asked for longest.
+ * A fact is one piece of memory, shared by its holders, of which the table is one.  It keeps the message as it came, and
+ * is unpacked for each answer: that takes a third of the memory, and most answers are kept themselves (rendered.h).  The
+ * table has bounds in bytes and entries; beyond them goes what was not asked for longest.
  */
 #ifndef TV_RPCD_DNS_FACTS_H
 #define TV_RPCD_DNS_FACTS_H
@@ -13,17 +14,16 @@
 #include "common/base/mono.h"
 #include "rpcd/dns/rendered.h"
 
-/* All fields but `found`, `key`, `stale` and `answers` are the table's. */
+/* All fields but `body`, `key`, `stale` and `answers` are the table's. */
 struct fact {
 	struct dns_lookup key;
-	struct dns_found found;
+	struct span body;		/* msg_dns_found, packed: dns_found_read() (message.h) unpacks it */
 	struct rendered_set answers;	/* that were made of it alone */
 	bool stale;			/* no server can be reached that would know better */
 	bool listed, used;		/* used: since facts_take_used() gave it last */
 	unsigned holders;
 	uint32_t name_slots;		/* a power of two; 0: no list */
-	uint32_t *names;		/* by hash: offset in `text` + 1 */
-	const uint8_t *text;		/* of names: length in two bytes, then the name */
+	uint32_t *names;		/* by hash: offset in `body` + 1 */
 	struct mono until;
 	size_t bytes;
 	struct map_node by_key;
@@ -46,15 +46,11 @@ struct facts {				/* caller's memory, zeroed but for conf; with facts_open() */
 	TAILQ_HEAD(fact_order, fact) order;	/* the first was used last */
 	SLIST_HEAD(, fact) dropped;	/* of which the follower is to be told */
 	size_t bytes;
-	uint64_t evicted, versions;
+	uint64_t evicted;
 };
 
-/*
- * A copy of what was found, held once by the caller.  names: of a list, in lower case, else none; each of them at most
- * 64 KiB.  found->version is set to a number of its own, never 0.  NULL: no memory.
- */
-struct fact *fact_new(struct facts *t, const struct dns_lookup *key, const struct dns_found *found,
-    const struct span *names, uint32_t name_count);
+/* A copy of both, held once by the caller.  body: msg_dns_found, packed.  NULL: no memory, or it is malformed. */
+struct fact *fact_new(struct facts *t, const struct dns_lookup *key, struct span body);
 void fact_release(struct fact *f);	/* NULL: nothing */
 /* Of the follow by which rpcd tells of it; 0: none. */
 static inline uint64_t

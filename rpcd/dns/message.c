@@ -54,24 +54,12 @@ dns_zone_of_setup(const struct msg_dns_setup *m, struct arena *a, struct dns_zon
 }
 
 bool
-dns_found_of_message(const struct msg_dns_found *m, struct arena *a, struct dns_found *out)
+dns_found_read(struct span body, struct arena *a, struct dns_found *out)
 {
-	const struct msg_dns_instance *from = m->instances.v;
-	struct dns_instance *v = arena_array(a, m->instances.n, sizeof(*v));
+	struct msg_dns_found m = { 0 };
+	struct rd in = rd_span_over(body);
+	enum tv_err err = schema_unpack(&msg_dns_found_schema, &in, a, &m);
 
-	*out = (struct dns_found){ .status = DNS_FAILED };
-	if (v == NULL)
-		return false;
-	for (uint32_t i = 0; i < m->instances.n; i++)
-		v[i] = (struct dns_instance){
-			.node = from[i].node, .address = from[i].address, .lan4 = from[i].lan4, .lan6 = from[i].lan6,
-			.service_address = from[i].service_address, .service_lan4 = from[i].service_lan4,
-			.service_lan6 = from[i].service_lan6, .meta = (const struct span (*)[2])from[i].meta.kv,
-			.meta_count = from[i].meta.n, .port = (uint16_t)from[i].port,
-			.weight = (uint16_t)from[i].weight, .state = (enum dns_state)from[i].state,
-		};
-	*out = (struct dns_found){ .status = (enum dns_status)m->status, .datacenter = m->datacenter,
-	    .ordered = m->ordered, .has_ttl = m->has_ttl, .ttl = (uint32_t)m->ttl, .service = m->service,
-	    .instances = v, .count = m->instances.n };
-	return true;
+	*out = err == TV_OK ? dns_found_of(&m) : (struct dns_found){ .status = DNS_FAILED };
+	return err == TV_OK;
 }

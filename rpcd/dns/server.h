@@ -109,6 +109,7 @@ struct server {
 	struct facts kept;		/* those that rpcd tells of */
 	struct rendered_table rendered;	/* answers made of one of those */
 	struct fact *used_one;		/* that the answer under way was made of; NULL: of none yet */
+	const struct dns_found *used_found;	/* what it says, in the arena */
 	struct facts brief;		/* those with a short life */
 	/* Of the names of nodes, and of services: an unknown one was asked for shortly before. */
 	struct mono unknown_until[2];

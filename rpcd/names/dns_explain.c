@@ -107,7 +107,7 @@ take_dead(struct dns_explain_call *c, const struct health_entry *e, struct dns_i
 	take_check(c, e, d);
 	*n = (struct dns_instance){ .node = arena_copy(a, e->Node.Node), .address = arena_copy(a, e->Node.Address),
 	    .service_address = arena_copy(a, e->Service.Address),
-	    .port = (uint16_t)(e->Service.Port < 65536 ? e->Service.Port : 0), .state = state_of(d->status) };
+	    .port = e->Service.Port < 65536 ? e->Service.Port : 0, .state = state_of(d->status) };
 }
 
 /* What the reply tells of the instances.  `stale`: those that were not found are on dead nodes. */
@@ -259,13 +259,11 @@ static bool
 keep_found(struct dns_explain_call *c, const struct msg_dns_found *m, struct dns_found *out)
 {
 	struct buf packed = BUF_INIT(CALL_BYTES_MAX);
-	struct msg_dns_found kept = { 0 };
 
 	schema_pack(&msg_dns_found_schema, m, &packed);
 	struct span body = packed.failed ? SPAN_NONE : arena_copy(&c->arena, buf_span(&packed));
 	buf_done(&packed);
-	return body.p != NULL && msg_read(&msg_dns_found_schema, body, &c->arena, &kept) == TV_OK &&
-	    dns_found_of_message(&kept, &c->arena, out);
+	return body.p != NULL && dns_found_read(body, &c->arena, out);
 }
 
 static void

@@ -16,7 +16,7 @@
 /* -- instances -- */
 
 static void
-take_node(struct msg_dns_instance *out, const struct node *n, bool translate)
+take_node(struct dns_instance *out, const struct node *n, bool translate)
 {
 	struct translated t = translate_node(n->Address, &n->TaggedAddresses, translate);
 
@@ -54,7 +54,7 @@ weight_of(const struct weights *w, enum dns_state state)
 }
 
 static void
-take_instance(struct msg_dns_instance *out, const struct health_entry *e, bool translate)
+take_instance(struct dns_instance *out, const struct health_entry *e, bool translate)
 {
 	const struct service *s = &e->Service;
 	struct translated t = translate_service(s->Address, s->Port, &s->TaggedAddresses, translate);
@@ -69,7 +69,7 @@ take_instance(struct msg_dns_instance *out, const struct health_entry *e, bool t
 }
 
 static size_t
-size_of(const struct msg_dns_instance *i)
+size_of(const struct dns_instance *i)
 {
 	size_t n = INSTANCE_OVERHEAD + i->node.len + i->address.len + i->lan4.len + i->lan6.len +
 	    i->service_address.len + i->service_lan4.len + i->service_lan6.len;
@@ -84,7 +84,7 @@ static enum tv_err
 read_entries(struct rd *in, bool translate, struct arena *a, struct msg_dns_found *found)
 {
 	uint32_t n = mpr_nil(in) ? 0 : mpr_array(in), kept = 0;
-	struct msg_dns_instance *v = arena_array(a, n, sizeof(*v));
+	struct dns_instance *v = arena_array(a, n, sizeof(*v));
 	struct arena one = ARENA_INIT(ENTRY_BYTES_MAX);
 	size_t bytes = 0;
 	enum tv_err err = v == NULL ? TV_ENOMEM : in->err;
@@ -111,22 +111,12 @@ read_entries(struct rd *in, bool translate, struct arena *a, struct msg_dns_foun
 	return err;
 }
 
-static bool
-same_letters(struct span a, struct span b)
-{
-	for (size_t i = 0; i < a.len && a.len == b.len; i++)
-		if ((a.p[i] | 32 * (a.p[i] >= 'A' && a.p[i] <= 'Z')) !=
-		    (b.p[i] | 32 * (b.p[i] >= 'A' && b.p[i] <= 'Z')))
-			return false;
-	return a.len == b.len;
-}
-
 /* Older servers list all of them. */
 static enum tv_err
 read_node(struct rd *in, struct span name, bool translate, struct arena *a, struct msg_dns_found *found)
 {
 	uint32_t n = mpr_nil(in) ? 0 : mpr_array(in);
-	struct msg_dns_instance *v = arena_array(a, 1, sizeof(*v));
+	struct dns_instance *v = arena_array(a, 1, sizeof(*v));
 	struct arena one = ARENA_INIT(ENTRY_BYTES_MAX);
 	enum tv_err err = v == NULL ? TV_ENOMEM : in->err;
 
@@ -134,7 +124,7 @@ read_node(struct rd *in, struct span name, bool translate, struct arena *a, stru
 		struct node node = { .ID = SPAN_NONE };
 
 		arena_reset(&one);
-		if ((err = schema_unpack(&node_schema, in, &one, &node)) != TV_OK || !same_letters(node.Node, name))
+		if ((err = schema_unpack(&node_schema, in, &one, &node)) != TV_OK || !span_eq_nocase(node.Node, name))
 			continue;
 		take_node(v, &node, translate);
 		struct span (*kv)[2] = arena_array(a, v->meta.n, sizeof(*kv));
@@ -155,7 +145,7 @@ static enum tv_err
 read_owner(struct rd *in, struct arena *a, struct msg_dns_found *found)
 {
 	struct address_owner got = { 0 };
-	struct msg_dns_instance *v = arena_array(a, 1, sizeof(*v));
+	struct dns_instance *v = arena_array(a, 1, sizeof(*v));
 
 	if (v == NULL || mpr_array(in) == 0 || schema_unpack(&address_owner_schema, in, a, &got) != TV_OK)
 		return v == NULL ? TV_ENOMEM : in->err;
@@ -230,7 +220,7 @@ add_name(struct names *l, struct span name)
 		return;
 	}
 	for (size_t i = 0; i < name.len; i++)
-		copy[i] = name.p[i] >= 'A' && name.p[i] <= 'Z' ? name.p[i] + ('a' - 'A') : name.p[i];
+		copy[i] = ascii_lower(name.p[i]);
 	l->v[l->n++] = span_of(copy, name.len);
 }
 
@@ -340,7 +330,7 @@ dns_reply_read(enum dns_kind kind, struct span name, struct span datacenter, str
 unsigned
 dns_reply_leave_out(struct msg_dns_found *found, dns_is_dead *is_dead, void *ctx)
 {
-	struct msg_dns_instance *v = found->instances.v;
+	struct dns_instance *v = found->instances.v;
 	uint32_t kept = 0, n = found->instances.n;
 
 	for (uint32_t i = 0; i < n; i++)

@@ -87,8 +87,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < 3; i++) {
 		instances[i].node = instances[i].address = piece;
 		instances[i].service_address = span_of(piece.p + piece.len * i, piece.len);
-		instances[i].meta = (const struct span (*)[2])meta;
-		instances[i].meta_count = 1;
+		instances[i].meta = (struct span_map){ meta, 1, true };
 	}
 	meta[0][0] = meta[0][1] = piece;
 	struct dns_found found = { .status = DNS_FOUND, .datacenter = span_str("dc1"), .instances = instances, .count = 3,

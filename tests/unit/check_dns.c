@@ -307,8 +307,7 @@ START_TEST(names_that_cannot_be_written)
 
 	static const uint8_t target[] = "\0100a000001\4addr\3dc1\6consul";
 	v[0].node = arena_printf(&arena, "%070d", 0);
-	v[1].meta = meta;
-	v[1].meta_count = 1;
+	v[1].meta = (struct span_map){ meta, 1, true };
 	ck_assert_int_eq(answer(question("web.service.consul", DNS_SRV, 0), true, &found), DNS_DONE);
 	ck_assert_uint_eq(answers(), 2);
 	ck_assert_int_eq(answer(question("web.service.consul", DNS_A, 0), true, &found), DNS_DONE);
@@ -564,8 +563,7 @@ START_TEST(ttls_and_texts)
 	zone.service_ttls = ttls;
 	zone.service_ttl_count = 2;
 	zone.node_ttl = 5;
-	v[0].meta = (const struct span (*)[2])meta;
-	v[0].meta_count = 1;
+	v[0].meta = (struct span_map){ meta, 1, true };
 	e = explained("t.web.service.consul", DNS_SRV, true, &found);
 	ck_assert_uint_eq(e.record_count, 3);
 	ck_assert(span_eqs(e.records[0].data, "1 1 80 node-0.node.dc1.consul."));

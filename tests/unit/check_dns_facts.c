@@ -4,10 +4,12 @@
 #include <stdlib.h>
 
 #include "rpcd/dns/facts.h"
+#include "rpcd/dns/message.h"
 
 #define NOW MONO_S(1000)
 
 static struct facts table;
+static struct arena arena = { NULL, 0, 1 << 20 };
 
 static uint64_t
 hash(const void *bytes, size_t n)
@@ -32,11 +34,33 @@ service(const char *name)
 	return (struct dns_lookup){ .kind = DNS_KIND_SERVICE, .name = span_str(name) };
 }
 
+static struct fact *
+fact_of(const struct dns_lookup *key, const struct msg_dns_found *found)
+{
+	struct buf body = BUF_INIT(1 << 20);
+
+	schema_pack(&msg_dns_found_schema, found, &body);
+	ck_assert(!body.failed);
+	struct fact *f = fact_new(&table, key, buf_span(&body));
+	buf_done(&body);			/* it is a copy */
+	return f;
+}
+
+static struct dns_found
+found_of(const struct fact *f)
+{
+	struct dns_found found;
+
+	arena_reset(&arena);
+	ck_assert(dns_found_read(f->body, &arena, &found));
+	return found;
+}
+
 /* Instances on nodes "a", "b", ..., each with one pair of metadata. */
 static struct fact *
 fact(const char *name, unsigned count)
 {
-	static const struct span meta[1][2] = { { { (const uint8_t *)"rack", 4 }, { (const uint8_t *)"7", 1 } } };
+	static struct span meta[1][2] = { { { (const uint8_t *)"rack", 4 }, { (const uint8_t *)"7", 1 } } };
 	struct dns_instance v[26] = { { .port = 0 } };
 	struct dns_lookup key = service(name);
 
@@ -44,10 +68,10 @@ fact(const char *name, unsigned count)
 		char node[2] = { (char)('a' + i), 0 }, *copy = strdup(node);
 
 		v[i] = (struct dns_instance){ .node = span_of(copy, 1), .address = span_str("10.0.0.1"),
-		    .meta = meta, .meta_count = 1, .port = (uint16_t)(80 + i), .weight = 1 };
+		    .meta = { meta, 1, true }, .port = 80 + i, .weight = 1 };
 	}
-	struct fact *f = fact_new(&table, &key, &(struct dns_found){ .status = DNS_FOUND, .datacenter = span_str("dc1"),
-	    .instances = v, .count = count }, NULL, 0);
+	struct fact *f = fact_of(&key, &(struct msg_dns_found){ .status = DNS_FOUND, .datacenter = span_str("dc1"),
+	    .instances = { v, count, true } });
 	for (unsigned i = 0; i < count; i++)
 		free((void *)v[i].node.p);	/* it is a copy */
 	ck_assert_ptr_nonnull(f);
@@ -90,16 +114,18 @@ START_TEST(test_kept_and_ended)
 	ck_assert(put("web", 7, MONO_NEVER));
 	const struct fact *f = find("web", NOW);
 	ck_assert_ptr_nonnull(f);
-	ck_assert_uint_eq(f->found.count, 2);
-	ck_assert(span_eqs(f->found.instances[1].node, "b") && f->found.instances[1].port == 81);
-	ck_assert(span_eqs(f->found.instances[1].meta[0][0], "rack") && span_eqs(f->found.datacenter, "dc1"));
+	struct dns_found found = found_of(f);
+	ck_assert_uint_eq(found.count, 2);
+	ck_assert(span_eqs(found.instances[1].node, "b") && found.instances[1].port == 81);
+	ck_assert(span_eqs(found.instances[1].meta.kv[0][0], "rack") && span_eqs(found.datacenter, "dc1"));
 	ck_assert_ptr_eq(facts_of(&table, 7), f);
 	ck_assert_ptr_null(facts_of(&table, 0));
-	uint64_t version = f->found.version;
-	ck_assert(put("web", 7, MONO_NEVER));			/* anew */
+	struct fact *three = fact("web", 3);			/* anew */
+	ck_assert(facts_put(&table, three, 7, MONO_NEVER));
+	fact_release(three);
 	ck_assert_uint_eq(table.by_key.count, 1);
 	ck_assert_uint_eq(dropped(), 0);
-	ck_assert_uint_ne(find("web", NOW)->found.version, version);
+	ck_assert_uint_eq(found_of(find("web", NOW)).count, 3);
 	ck_assert(put("web", 8, MONO_NEVER));			/* another follow: the first one is not wanted */
 	ck_assert_uint_eq(dropped(), 7);
 	ck_assert_ptr_null(facts_of(&table, 7));
@@ -191,7 +217,6 @@ START_TEST(test_lists)
 	static struct span names[5000];
 	static char text[5000][12];
 	const struct dns_lookup key = { .kind = DNS_KIND_SERVICES };
-	const struct dns_found found = { .status = DNS_FOUND };
 	struct fact *f;
 
 	begin(1 << 20, 100);
@@ -200,7 +225,7 @@ START_TEST(test_lists)
 			snprintf(text[i], sizeof(text[i]), "name-%u", i);
 			names[i] = span_str(text[i]);
 		}
-		f = fact_new(&table, &key, &found, names, n);
+		f = fact_of(&key, &(struct msg_dns_found){ .names = { names, n, true } });
 		ck_assert_ptr_nonnull(f);
 		for (unsigned i = 0; i < n; i++)
 			ck_assert(fact_lists(&table, f, names[i]));
@@ -208,9 +233,15 @@ START_TEST(test_lists)
 		fact_release(f);
 	}
 	names[0] = SPAN_NONE;
-	f = fact_new(&table, &key, &found, names, 1);
+	f = fact_of(&key, &(struct msg_dns_found){ .names = { names, 1, true } });
 	ck_assert(fact_lists(&table, f, span_str("")) && !fact_lists(&table, f, span_str("a")));
 	fact_release(f);
+	/* What is cut off is no fact, in front of the names and among them. */
+	struct buf body = BUF_INIT(1 << 20);
+	schema_pack(&msg_dns_found_schema, &(struct msg_dns_found){ .names = { names, 1, true } }, &body);
+	ck_assert_ptr_null(fact_new(&table, &key, span_of(body.data, 1)));
+	ck_assert_ptr_null(fact_new(&table, &key, span_of(body.data, body.len - 4)));
+	buf_done(&body);
 	facts_close(&table);
 }
 END_TEST
@@ -226,9 +257,9 @@ START_TEST(test_size)
 	for (unsigned i = 0; i < 10; i++)
 		v[i] = (struct dns_instance){ .node = span_str("ip-10-21-133-105"), .address = span_str("10.21.133.105"),
 		    .service_address = span_str("10.21.133.105"), .port = 8080, .weight = 1 };
-	f = fact_new(&table, &key, &(struct dns_found){ .status = DNS_FOUND, .datacenter = span_str("dc1"),
-	    .instances = v, .count = 10 }, NULL, 0);
-	ck_assert_uint_lt(f->bytes, 3000);
+	f = fact_of(&key, &(struct msg_dns_found){ .status = DNS_FOUND, .datacenter = span_str("dc1"),
+	    .instances = { v, 10, true } });
+	ck_assert_uint_lt(f->bytes, 1000);
 	fact_release(f);
 	facts_close(&table);
 }
