@@ -126,7 +126,8 @@ rpcd_librpcagent_a_SOURCES += \
 # What DNS asks.
 rpcd_librpcagent_a_SOURCES += \
 	rpcd/names/dns_conf.c rpcd/names/dns_conf.h rpcd/names/dns_explain.c rpcd/names/dns_explain.h \
-	rpcd/names/dns_lookups.c rpcd/names/dns_lookups.h rpcd/names/dns_process.c rpcd/names/dns_process.h \
+	rpcd/names/dns_follow.c rpcd/names/dns_lookups.c rpcd/names/dns_lookups.h \
+	rpcd/names/dns_lookups_int.h rpcd/names/dns_question.c rpcd/names/dns_process.c rpcd/names/dns_process.h \
 	rpcd/names/dns_reply.c rpcd/names/dns_reply.h rpcd/names/recursors.c rpcd/names/recursors.h
 # Joining and leaving, reports, the log.
 rpcd_librpcagent_a_SOURCES += \

@@ -37,6 +37,18 @@ span_eq_nocase(struct span a, struct span b)
 	return true;
 }
 
+struct span
+span_place(uint8_t **at, struct span s)
+{
+	struct span placed = { *at, s.len };
+
+	if (s.p == NULL)
+		return SPAN_NONE;
+	memcpy(*at, s.p, s.len);
+	*at += s.len;
+	return placed;
+}
+
 bool
 span_copy(struct span s, char *dst, size_t cap)
 {

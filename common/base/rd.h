@@ -51,6 +51,8 @@ bool span_starts(struct span s, struct span prefix);
 /* Letters of ASCII in lower case, other bytes as they are: names of nodes, services and ids are compared so. */
 uint8_t ascii_lower(uint8_t c);
 bool span_eq_nocase(struct span a, struct span b);
+/* Copies s to *at, which then points behind the copy.  The copy; SPAN_NONE: that. */
+struct span span_place(uint8_t **at, struct span s);
 /* Copies into dst[cap] with a NUL; false (and dst "") when it does not fit or holds a NUL. */
 bool span_copy(struct span s, char *dst, size_t cap);
 /* A fresh NUL-terminated copy, or NULL; the caller frees it. */

@@ -112,19 +112,6 @@ member_ip(const struct member *m, char dst[46])
 	return addr_ip(&a, dst);
 }
 
-/* Copies s to *at, which moves on; the copy as a span. */
-static struct span
-place(uint8_t **at, struct span s)
-{
-	struct span copy = { *at, s.len };
-
-	if (s.p == NULL)
-		return SPAN_NONE;
-	memcpy(*at, s.p, s.len);
-	*at += s.len;
-	return copy;
-}
-
 struct member *
 member_clone(const struct member *m)
 {
@@ -140,10 +127,10 @@ member_clone(const struct member *m)
 	*copy = *m;
 	copy->tags = (struct member_tag *)(copy + 1);
 	at = (uint8_t *)copy + head;
-	copy->name = place(&at, m->name);
+	copy->name = span_place(&at, m->name);
 	for (uint32_t i = 0; i < m->tag_count; i++) {
-		copy->tags[i].name = place(&at, m->tags[i].name);
-		copy->tags[i].value = place(&at, m->tags[i].value);
+		copy->tags[i].name = span_place(&at, m->tags[i].name);
+		copy->tags[i].value = span_place(&at, m->tags[i].value);
 	}
 	TV_ASSERT(at == (uint8_t *)copy + head + bytes);
 	return copy;

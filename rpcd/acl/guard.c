@@ -125,17 +125,6 @@ on_rights(void *ctx, const struct acl_answer *a)
 		    tv_strerror(err));
 }
 
-static struct span
-copy_span(uint8_t **at, struct span s)
-{
-	struct span kept = span_of(*at, s.len);
-
-	if (s.len > 0)
-		memcpy(*at, s.p, s.len);
-	*at += s.len;
-	return kept;
-}
-
 static struct guarded *
 guarded_new(struct acl_guard *guard, const struct op_request *q, struct mono timeout, route_done *done, void *ctx)
 {
@@ -146,9 +135,9 @@ guarded_new(struct acl_guard *guard, const struct op_request *q, struct mono tim
 		return NULL;
 	*g = (struct guarded){ .guard = guard, .done = done, .ctx = ctx, .timeout = timeout, .q = *q };
 	at = g->bytes;
-	g->q.dc = copy_span(&at, q->dc);
-	g->q.token = copy_span(&at, q->token);
-	g->q.args = copy_span(&at, q->args);
+	g->q.dc = span_place(&at, q->dc);
+	g->q.token = span_place(&at, q->token);
+	g->q.args = span_place(&at, q->args);
 	ev_timer_init(&g->soon, on_soon, 0., 0.);
 	g->soon.data = g;
 	return g;

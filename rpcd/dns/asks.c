@@ -291,17 +291,6 @@ drop_lists(struct server *s, struct mono now)
 
 /* -- look-ups -- */
 
-static struct span
-store(uint8_t **at, struct span s)
-{
-	struct span kept = span_of(*at, s.len);
-
-	if (s.len > 0)
-		memcpy(*at, s.p, s.len);
-	*at += s.len;
-	return kept;
-}
-
 /* In a free place.  NULL: too many, or no memory. */
 static struct look *
 look_new(struct server *s, const struct dns_lookup *k)
@@ -317,8 +306,8 @@ look_new(struct server *s, const struct dns_lookup *k)
 		;
 	uint8_t *at = (uint8_t *)(l + 1);
 	l->server = s;
-	l->key = (struct dns_lookup){ .kind = k->kind, .name = store(&at, k->name), .tag = store(&at, k->tag),
-	    .tagged = k->tagged, .datacenter = store(&at, k->datacenter), .source = store(&at, k->source) };
+	l->key = (struct dns_lookup){ .kind = k->kind, .name = span_place(&at, k->name), .tag = span_place(&at, k->tag),
+	    .tagged = k->tagged, .datacenter = span_place(&at, k->datacenter), .source = span_place(&at, k->source) };
 	l->place = place;
 	l->serial = ++s->serial;
 	l->arena = ARENA_INIT(ARENA_BYTES_MAX);

@@ -40,17 +40,6 @@ index_names(const struct facts *t, struct fact *f)
 	return in.err == TV_OK;
 }
 
-static struct span
-store_text(uint8_t **to, struct span s)
-{
-	struct span stored = span_of(*to, s.len);
-
-	if (s.len > 0)
-		memcpy(*to, s.p, s.len);
-	*to += s.len;
-	return stored;
-}
-
 struct fact *
 fact_new(struct facts *t, const struct dns_lookup *key, struct span body)
 {
@@ -70,11 +59,11 @@ fact_new(struct facts *t, const struct dns_lookup *key, struct span body)
 	f->name_slots = slots;
 	uint8_t *at = (uint8_t *)(f->names + slots);
 	f->key = *key;
-	f->key.name = store_text(&at, key->name);
-	f->key.tag = store_text(&at, key->tag);
-	f->key.datacenter = store_text(&at, key->datacenter);
-	f->key.source = store_text(&at, key->source);
-	f->body = store_text(&at, body);
+	f->key.name = span_place(&at, key->name);
+	f->key.tag = span_place(&at, key->tag);
+	f->key.datacenter = span_place(&at, key->datacenter);
+	f->key.source = span_place(&at, key->source);
+	f->body = span_place(&at, body);
 	if (!index_names(t, f)) {
 		free(f);
 		return NULL;

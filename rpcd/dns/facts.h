@@ -1,9 +1,9 @@
 /*
  * Facts that are kept: what was found for look-ups, true until rpcd says otherwise or their time is over.  Pure.
  *
- * A fact is one piece of memory, shared by its holders, of which the table is one.  It keeps the message as it came, and
- * is unpacked for each answer: that takes a third of the memory, and most answers are kept themselves (rendered.h).  The
- * table has bounds in bytes and entries; beyond them goes what was not asked for longest.
+ * A fact is one piece of memory, shared by its holders, of which the table is one.  It keeps the message as it came,
+ * and is unpacked for each answer: that takes a third of the memory, and most answers are kept themselves
+ * (rendered.h).  The table has bounds in bytes and entries; beyond them goes what was not asked for longest.
  */
 #ifndef TV_RPCD_DNS_FACTS_H
 #define TV_RPCD_DNS_FACTS_H

@@ -221,7 +221,7 @@ asker_of(struct dns_explain_call *c)
 }
 
 static void
-finish(struct dns_explain_call *c, bool good)
+finish_call(struct dns_explain_call *c, bool good)
 {
 	struct dns_explainer *e = c->owner;
 	struct dns_asker asker = asker_of(c);
@@ -239,7 +239,7 @@ finish(struct dns_explain_call *c, bool good)
 	call_free(c);
 }
 
-static void run(struct dns_explain_call *c);
+static void run_call(struct dns_explain_call *c);
 
 /* -- look-ups -- */
 
@@ -293,7 +293,7 @@ on_found(void *ctx, uint64_t id, const struct msg_dns_found *m)
 	else
 		c->has_untagged = true;
 	if (--c->missing == 0 && !c->starting)
-		run(c);
+		run_call(c);
 }
 
 static void
@@ -349,7 +349,7 @@ look_for_missing(struct dns_explain_call *c)
 
 /* All that it missed is there, or nothing yet. */
 static void
-run(struct dns_explain_call *c)
+run_call(struct dns_explain_call *c)
 {
 	struct dns_explainer *e = c->owner;
 	enum dns_outcome outcome = DNS_NO_ANSWER;
@@ -368,7 +368,7 @@ run(struct dns_explain_call *c)
 		if (c->missing > 0)
 			return;
 	}
-	finish(c, !c->failed && outcome != DNS_NO_ANSWER);
+	finish_call(c, !c->failed && outcome != DNS_NO_ANSWER);
 }
 
 /* -- calls -- */
@@ -410,7 +410,7 @@ dns_explain_start(struct dns_explainer *e, const struct dns_explain_question *q,
 		return NULL;
 	}
 	*err = TV_OK;
-	run(c);
+	run_call(c);
 	return call_of(e, id);
 }
 

@@ -30,7 +30,7 @@ struct dns_detail {
 struct dns_source {
 	enum tv_err err;		/* of the look-up; TV_OK with a fact that is DNS_NOWHERE: there is nothing */
 	struct span text;		/* its sentence */
-	bool asked;			/* else: a name elsewhere, or of a kind that nobody keeps */
+	bool asked;			/* else: a name elsewhere, or of a kind that no server keeps */
 	struct dns_lookup_origin origin;	/* its reply is NULL */
 	const struct dns_detail *details;	/* as many as instances, or NULL */
 	const struct dns_instance *dead;	/* that were left out: their nodes are dead to gossip */
@@ -53,7 +53,7 @@ struct dns_report {
 
 /* NULL: no memory.  conf is copied, what it points to is borrowed. */
 struct dns_explainer *dns_explainer_new(const struct dns_lookups_conf *conf);
-/* Nobody may wait any more. */
+/* No explanation may be under way any more. */
 void dns_explainer_free(struct dns_explainer *e);
 /* report is borrowed until return; NULL: no memory, or too much of it. */
 typedef void dns_explain_done(void *ctx, const struct dns_report *report);

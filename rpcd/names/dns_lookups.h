@@ -2,7 +2,7 @@
  * What "rpcd: dns" asks for, looked up in the catalog and made small (dns_reply.h).
  *
  * With dns_config.use_cache and allow_stale the answers come from the agent's cache, which follows the catalog; what
- * was asked for can be followed then, so that whoever keeps it hears of each change.  The cache goes on answering while
+ * was asked for can be followed then, so that a process that keeps it hears of each change.  The cache goes on answering while
  * no server can be reached, up to max_stale; instances on nodes that gossip takes for dead are left out meanwhile.
  * What cannot be followed (prepared queries, who has an address) is asked each time, as long as that is possible.
  * Else each look-up is an ordinary routed read.
@@ -24,6 +24,9 @@ struct dns_lookup_call;
 /* found is borrowed until return. */
 typedef void dns_lookup_done(void *ctx, uint64_t id, const struct msg_dns_found *found);
 
+/* packed: msg_dns_found, borrowed until return; NULL: there are no more of this id. */
+typedef void dns_lookup_news(void *ctx, uint64_t id, const struct span *packed);
+
 /* Where an answer came from. */
 struct dns_lookup_origin {
 	const struct op_reply *reply;	/* borrowed */
@@ -38,15 +41,15 @@ struct dns_lookups_conf {
 	struct route *route;
 	struct failovers *failovers;	/* borrowed: prepared queries */
 	struct cache *cache;		/* borrowed; NULL: all are routed */
-	const struct members *members;	/* borrowed: who is dead; NULL: nobody */
+	const struct members *members;	/* borrowed: which nodes are dead; NULL: none */
 	const struct rpcd_conf *conf;	/* borrowed: dns_config; it may change */
 	const char *datacenter, *node_name;	/* own; borrowed */
 	struct token_source token;
 	unsigned calls_max;		/* under way at once */
 	unsigned follows_max;
-	bool quiet;			/* lost and found contact is somebody else's to log */
-	/* What is followed is another one; NULL: it is not followed any more.  May be NULL where nothing is. */
-	dns_lookup_done *news;
+	bool quiet;			/* lost and found contact is logged by another one */
+	/* What is followed is another one, or ends.  May be NULL where nothing is. */
+	dns_lookup_news *news;
 };
 struct dns_lookups_stats {
 	uint64_t cached;		/* answered from the cache */
@@ -64,7 +67,7 @@ void dns_lookups_free(struct dns_lookups *l);
  * `followed`, news come with this id until they say that there are no more.  False: too many are under way.
  */
 bool dns_lookups_start(struct dns_lookups *l, uint64_t id, const struct msg_dns_ask *ask);
-/* While done runs: of what it tells.  NULL: nobody was asked. */
+/* While done runs: of what it tells.  NULL: no server was asked. */
 const struct dns_lookup_origin *dns_lookups_origin(const struct dns_lookups *l);
 /* All that are under way, and all follows: who asked is gone. */
 void dns_lookups_cancel(struct dns_lookups *l);

@@ -147,21 +147,23 @@ send_found(void *ctx, uint64_t id, const struct msg_dns_found *found)
 }
 
 static void
-send_news(void *ctx, uint64_t id, const struct msg_dns_found *found)
+send_news(void *ctx, uint64_t id, const struct span *packed)
 {
 	struct dns_process *p = ctx;
 	struct chan *c = helper_chan(p->helper);
+	struct buf *b;
 
 	if (c == NULL)
 		return;
 	/* A process that has fallen behind loses its facts: it is told that they ended, not what they became. */
-	if (found == NULL || chan_pending(c) > PENDING_BYTES_MAX) {
-		if (found != NULL)
+	if (packed == NULL || chan_pending(c) > PENDING_BYTES_MAX) {
+		if (packed != NULL)
 			dns_lookups_unfollow(p->lookups, span_of(&id, sizeof(id)));
 		(void)chan_send_record(c, MSG_DNS_END, id, &empty_schema, NULL);
-		return;
+	} else if ((b = chan_begin(c, MSG_DNS_FACT, 0, id)) != NULL) {
+		buf_putspan(b, *packed);
+		(void)chan_end(c);
 	}
-	(void)chan_send_record(c, MSG_DNS_FACT, id, &msg_dns_found_schema, found);
 }
 
 /* -- from the process: nothing that it says is trusted -- */

@@ -319,7 +319,7 @@ dns_reply_read(enum dns_kind kind, struct span name, struct span datacenter, str
 		    kind == DNS_KIND_ADDRESS ? read_owner(&in, a, out) :
 		    kind == DNS_KIND_QUERY ? read_query(&in, local, a, out) :
 		    is_list(kind) ? read_names(kind, &in, a, out) : read_entries(&in, translate, a, out);
-	/* TV_EUNREACH: no such datacenter, or nobody in it.  TV_ENOENT: no such query. */
+	/* TV_EUNREACH: no such datacenter, or no server in it.  TV_ENOENT: no such query. */
 	if (err != TV_OK)
 		*out = (struct msg_dns_found){
 			.status = err == TV_EUNREACH || err == TV_ENOENT ? DNS_NOWHERE : DNS_FAILED };

@@ -226,7 +226,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 /* -- a round -- */
 
 static void
-ask(struct entry *e)
+ask_gossipd(struct entry *e)
 {
 	struct recursors *r = e->r;
 	struct daemon_client *gossip = r->conf.gossip;
@@ -256,7 +256,7 @@ ask_some(struct recursors *r)
 	for (unsigned i = 0; i < r->count && r->under_way < UNDER_WAY_MAX; i++)
 		if (r->entries[i].due) {
 			r->entries[i].due = false;
-			ask(&r->entries[i]);
+			ask_gossipd(&r->entries[i]);
 		}
 	if (r->under_way == 0)
 		end_round(r);

@@ -81,11 +81,10 @@ dispatch_reign_give_up(struct route *r, uint32_t before, bool sent_too)
 }
 
 void
-dispatch_reign_cb(struct ev_loop *loop, ev_timer *w, int revents)
+dispatch_reign_cb(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct route *r = w->data;
 
-	(void)revents;
 	dispatch_reign_give_up(r, r->over, true);
 	if (r->over == r->reign)
 		return;

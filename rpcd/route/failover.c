@@ -116,11 +116,10 @@ on_found(void *ctx, const struct op_reply *reply)
 }
 
 static void
-on_timeout(struct ev_loop *loop, ev_timer *w, int events)
+on_timeout(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct failover *f = w->data;
 
-	(void)events;
 	ev_timer_stop(loop, w);
 	route_cancel(f->call);
 	f->call = NULL;

@@ -195,13 +195,11 @@ forward_answer_here(struct forward *u)
 }
 
 void
-forward_doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
+forward_doom_cb(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct route *r = w->data;
 	struct forward *u;
 
-	(void)loop;
-	(void)revents;
 	while ((u = LIST_FIRST(&r->doomed)) != NULL) {
 		if (u->doom == TV_OK)
 			forward_answer_here(u);
@@ -262,9 +260,7 @@ forward_retry_held(struct route *r)
 }
 
 void
-forward_hold_cb(struct ev_loop *loop, ev_timer *w, int revents)
+forward_hold_cb(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
-	(void)loop;
-	(void)revents;
 	forward_retry_held(w->data);
 }

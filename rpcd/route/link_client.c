@@ -202,12 +202,11 @@ call_answered(void *ctx, enum tv_err err, struct span body)
 
 /* Those that are doomed by then: what their ends begin, and fails at once too, has its turn after everybody else's. */
 static void
-doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
+doom_cb(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct link_client *l = w->data;
 	struct link_call *c;
 
-	(void)revents;
 	for (unsigned n = l->doomed.count; n > 0 && (c = TAILQ_FIRST(&l->doomed.calls)) != NULL; n--) {
 		list_remove(c);
 		call_end(c, c->why, SPAN_NONE);
@@ -283,12 +282,10 @@ link_open(void *ctx, struct chan *ch)
 }
 
 static void
-hello_cb(struct ev_loop *loop, ev_timer *w, int revents)
+hello_cb(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct link *k = w->data;
 
-	(void)loop;
-	(void)revents;
 	log_debug("rpc", "%s:%u accepted the connection and did not identify itself", k->ip, k->port);
 	chan_close(k->chan, TV_ETIMEOUT);
 }
@@ -376,11 +373,10 @@ link_part(struct link *k)
 }
 
 static void
-link_closed(void *ctx, struct chan *ch, enum tv_err why)
+link_closed(void *ctx, struct chan *ch UNUSED, enum tv_err why)
 {
 	struct link *k = ctx;
 
-	(void)ch;
 	k->chan = NULL;
 	if (link_next_key(k, why))
 		return;
@@ -494,12 +490,10 @@ make_room(struct link_client *l, bool proven)
 /* -- keys that leave the ring -- */
 
 static void
-grace_cb(struct ev_loop *loop, ev_timer *w, int revents)
+grace_cb(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct link *k = w->data;
 
-	(void)loop;
-	(void)revents;
 	chan_close(k->chan, TV_ECLOSED);
 }
 
@@ -676,11 +670,10 @@ link_client_stats(const struct link_client *l, struct link_client_stats *out)
 /* -- does the peer still live? -- */
 
 static void
-probed(void *ctx, enum tv_err err, struct span body)
+probed(void *ctx, enum tv_err err, struct span body UNUSED)
 {
 	struct link *k = ctx;
 
-	(void)body;
 	k->probing = false;
 	if (err == TV_OK)
 		k->due = false;
@@ -744,13 +737,12 @@ look_at(struct link *list, struct mono now)
  * and wait in vain.
  */
 static void
-look_cb(struct ev_loop *loop, ev_timer *w, int revents)
+look_cb(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 {
 	struct link_client *l = w->data;
 	struct mono now = clock_mono();
 	bool some = look_at(l->list, now);
 
-	(void)revents;
 	some |= look_at(l->retired, now);
 	if (!some)
 		ev_timer_stop(loop, w);
@@ -774,13 +766,11 @@ link_client_expect(struct link_call *c)
 }
 
 static void
-idle_cb(struct ev_loop *loop, ev_timer *w, int revents)
+idle_cb(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct link_client *l = w->data;
 	struct mono limit = mono_sub(clock_mono(), l->conf.idle_timeout);
 
-	(void)loop;
-	(void)revents;
 	for (struct link *k = l->list; k != NULL; k = k->next)
 		if (k->state == LINK_UP && calls_pending(k->calls) == 0 && mono_before(k->used_at, limit))
 			chan_close(k->chan, TV_OK);

@@ -151,11 +151,10 @@ log_asker(struct conn *k, const struct op *op)
 }
 
 static void
-on_cancel(void *ctx, void *conn, uint64_t id)
+on_cancel(void *ctx UNUSED, void *conn, uint64_t id)
 {
 	struct pending *p = pending_find(conn, id);
 
-	(void)ctx;
 	if (p == NULL)
 		return;
 	route_cancel(p->call);
@@ -206,31 +205,28 @@ on_op(void *conn, const struct frame *f)
 }
 
 static enum tv_err
-on_hello(void *ctx, void *conn, const struct frame *f)
+on_hello(void *ctx, void *conn, const struct frame *f UNUSED)
 {
 	struct link_server *d = ctx;
 
-	(void)f;
 	greet_send(((struct conn *)conn)->conn.chan, "rpcd", d->conf.node_id);
 	return TV_OK;
 }
 
 static void
-on_accept(void *ctx, void *conn, uid_t uid)
+on_accept(void *ctx, void *conn, uid_t uid UNUSED)
 {
-	(void)uid;
 	((struct conn *)conn)->d = ctx;
 }
 
 static void
-on_close(void *ctx, void *conn, enum tv_err why)
+on_close(void *ctx, void *conn, enum tv_err why UNUSED)
 {
 	struct link_server *d = ctx;
 	struct conn *k = conn;
 	struct map_node *tmp;
 	struct pending *p;
 
-	(void)why;
 	MAP_FOREACH(p, &k->pending, node, tmp) {
 		route_cancel(p->call);
 		pending_drop(p);
@@ -250,14 +246,13 @@ is_known(void *ctx, uint64_t source)
 /* -- keys that leave the ring -- */
 
 static void
-on_retired_look(struct ev_loop *loop, ev_timer *w, int events)
+on_retired_look(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct link_server *d = w->data;
 	struct mono now = clock_mono(), heard = mono_sub(now, RETIRED_HEARD),
 	    late = mono_sub(now, d->conf.retire_time);
 	struct conn *k;
 
-	(void)events;
 	SERVER_EACH(k, &d->server) {
 		if (!k->retired)
 			continue;

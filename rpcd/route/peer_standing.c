@@ -111,11 +111,10 @@ take_entry(struct standings *s, const char *ip, uint16_t port)
 }
 
 void
-standing_proved(struct standings *s, const char *ip, uint16_t port, struct mono now)
+standing_proved(struct standings *s, const char *ip, uint16_t port, struct mono now UNUSED)
 {
 	struct address *a = take_entry(s, ip, port);
 
-	(void)now;
 	if (a == NULL)
 		return;
 	a->proven = true;

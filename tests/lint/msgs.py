@@ -28,7 +28,7 @@ def plain(text):
 def records():
     """{"msg_join": "u64 pool, [str] addrs"}; what may be missing has a question mark."""
     found = {"empty": ""}
-    for name, rows in re.findall(r"^RECORD\((msg_\w+),(.*?\))\)\s*$", plain(read("common", "record", "messages.h")), re.M | re.S):
+    for name, rows in re.findall(r"^RECORD\((\w+),(.*?\))\)\s*$", plain(read("common", "record", "messages.h")), re.M | re.S):
         fields = []
         for row in re.findall(r"\(([^()]*)\)", rows):
             kind, field, *rest = [x.strip() for x in row.split(",")]
