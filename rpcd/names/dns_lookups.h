@@ -2,10 +2,10 @@
  * What "rpcd: dns" asks for, looked up in the catalog and made small (dns_reply.h).
  *
  * With dns_config.use_cache and allow_stale the answers come from the agent's cache, which follows the catalog; what
- * was asked for can be followed then, so that a process that keeps it hears of each change.  The cache goes on answering while
- * no server can be reached, up to max_stale; instances on nodes that gossip takes for dead are left out meanwhile.
- * What cannot be followed (prepared queries, who has an address) is asked each time, as long as that is possible.
- * Else each look-up is an ordinary routed read.
+ * was asked for can be followed then, so that a process that keeps it hears of each change.  The cache goes on
+ * answering while no server can be reached, up to max_stale; instances on nodes that gossip takes for dead are left out
+ * meanwhile.  What cannot be followed (prepared queries, who has an address) is asked each time, as long as that is
+ * possible.  Else each look-up is an ordinary routed read.
  */
 #ifndef TV_RPCD_NAMES_DNS_LOOKUPS_H
 #define TV_RPCD_NAMES_DNS_LOOKUPS_H

@@ -3,7 +3,7 @@
  *
  *	dns_question.c	a question, as the router and the cache take it, and what an answer to it says
  *	dns_follow.c	questions that the cache follows, and the news of them
- *	dns_lookups.c	look-ups under way: whether the cache or a server is asked, and what is done when that takes too long
+ *	dns_lookups.c	look-ups under way: whether the cache or a server is asked, and what if that takes too long
  */
 #ifndef TV_RPCD_NAMES_DNS_LOOKUPS_INT_H
 #define TV_RPCD_NAMES_DNS_LOOKUPS_INT_H
@@ -59,7 +59,7 @@ struct dns_lookups {
 };
 
 /* -- dns_question.c -- */
-/* Of a kind that is set, with its op.  Texts go to `text`, which has space for name and datacenter.  False: no memory. */
+/* q has its kind and op.  Texts go to `text`, which has space for name and datacenter.  False: no memory. */
 bool dns_question_make(struct dns_question *q, const struct dns_lookups *l, const struct msg_dns_ask *ask,
     uint8_t *text);
 /* As the cache takes it: borrows q. */
