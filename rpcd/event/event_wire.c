@@ -63,54 +63,43 @@ event_wire_enveloped(const struct user_event *e)
 	    span_starts(e->Name, span_str(INTERNAL_PREFIX));
 }
 
-static void
-put_text(struct buf *b, const char *key, struct span value)
+/* The fields of an envelope, in the order in which they are written; then comes "v". */
+#define FIELDS 6
+static const char *const keys[FIELDS] = { "ID", "n", "nf", "p", "sf", "tf" };
+
+static struct span *
+field_of(struct user_event *e, unsigned i)
 {
-	if (value.len == 0)
-		return;
-	mpw_raw_cstr(b, key);
-	mpw_raw(b, value);
+	struct span *const values[FIELDS] = { &e->ID, &e->Name, &e->NodeFilter, &e->Payload, &e->ServiceFilter,
+		&e->TagFilter };
+
+	return values[i];
 }
 
 void
 event_wire_write(const struct user_event *e, struct buf *name, struct buf *payload)
 {
-	const struct span optional[] = { e->Payload, e->NodeFilter, e->ServiceFilter, e->TagFilter };
-	uint32_t fields = 3;
+	struct user_event from = *e;
+	uint32_t fields = 1;
 
 	if (!event_wire_enveloped(e)) {
 		buf_putspan(name, e->Name);
 		buf_putspan(payload, e->Payload);
 		return;
 	}
-	for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++)
-		fields += optional[i].len > 0;
+	for (unsigned i = 0; i < FIELDS; i++)
+		fields += field_of(&from, i)->len > 0;
 	buf_puts(name, ENVELOPE_PREFIX);
 	buf_putspan(name, e->Name);
 	mpw_map(payload, fields);
-	put_text(payload, "ID", e->ID);
-	put_text(payload, "n", e->Name);
-	put_text(payload, "nf", e->NodeFilter);
-	put_text(payload, "p", e->Payload);
-	put_text(payload, "sf", e->ServiceFilter);
-	put_text(payload, "tf", e->TagFilter);
+	for (unsigned i = 0; i < FIELDS; i++) {
+		if (field_of(&from, i)->len == 0)
+			continue;
+		mpw_raw_cstr(payload, keys[i]);
+		mpw_raw(payload, *field_of(&from, i));
+	}
 	mpw_raw_cstr(payload, "v");
 	mpw_uint(payload, EVENT_VERSION);
-}
-
-/* The span that this key of an envelope fills, or NULL. */
-static struct span *
-field(struct user_event *e, struct span key)
-{
-	const struct { const char *key; struct span *value; } fields[] = {
-		{ "ID", &e->ID }, { "n", &e->Name }, { "p", &e->Payload },
-		{ "nf", &e->NodeFilter }, { "sf", &e->ServiceFilter }, { "tf", &e->TagFilter },
-	};
-
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-		if (span_eqs(key, fields[i].key))
-			return fields[i].value;
-	return NULL;
 }
 
 static enum tv_err
@@ -120,10 +109,13 @@ read_envelope(struct span payload, struct user_event *e)
 	uint32_t n = mpr_map(&r);
 
 	for (uint32_t i = 0; i < n && r.err == TV_OK; i++) {
-		struct span key = mpr_bytes(&r, FIELD_NAME_BYTES_MAX), *to = field(e, key);
+		struct span key = mpr_bytes(&r, FIELD_NAME_BYTES_MAX);
+		unsigned at = 0;
 
-		if (to != NULL)
-			*to = mpr_bytes_or_nil(&r, TEXT_BYTES_MAX);
+		while (at < FIELDS && !span_eqs(key, keys[at]))
+			at++;
+		if (at < FIELDS)
+			*field_of(e, at) = mpr_bytes_or_nil(&r, TEXT_BYTES_MAX);
 		else if (span_eqs(key, "v"))
 			e->Version = mpr_uint(&r, UINT32_MAX);
 		else
