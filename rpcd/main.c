@@ -530,7 +530,7 @@ start_agent(struct rpcd *p)
 	const struct rpcd_conf *c = &p->conf;
 
 	p->admin = admin_new(&(struct admin_conf){
-		.loop = p->loop, .members = p->members, .raft = p->raft, .links = p->links, .route = p->route,
+		.loop = p->loop, .members = p->members, .raft = p->raft,
 		.leave_timeout = c->leave_timeout, .call_timeout = c->admin_timeout, .own_info = info_put, .ctx = p,
 	});
 	p->dns_explainer = dns_explainer_new(&(struct dns_lookups_conf){

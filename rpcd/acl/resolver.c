@@ -460,16 +460,6 @@ answer_now(struct acl_resolver *r, struct span token, uint8_t key[GRANT_KEY_BYTE
 	return true;
 }
 
-bool
-acl_known(struct acl_resolver *r, struct span token, struct acl_answer *now)
-{
-	uint8_t key[GRANT_KEY_BYTES];
-	struct acl_rights *rights;
-	enum grant_got got;
-
-	return answer_now(r, token, key, now, &got, &rights);
-}
-
 /* There is no room to ask for it anew, and its rights are from the ttl before this one. */
 static bool
 goes_on(struct acl_resolver *r, const uint8_t key[GRANT_KEY_BYTES])

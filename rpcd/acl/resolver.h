@@ -90,8 +90,6 @@ enum acl_got {
 /* What this token may do; "": a request without one.  Equal tokens share one question. */
 enum acl_got acl_ask(struct acl_resolver *r, struct span token, struct acl_answer *now, acl_done *done, void *ctx,
     struct acl_wait **wait);
-/* The same without asking a server.  False: it is not known now. */
-bool acl_known(struct acl_resolver *r, struct span token, struct acl_answer *now);
 void acl_cancel(struct acl_wait *w);
 
 /* Of a client that has agent_master, or is root on this node: agent write here, and node read. */

@@ -5,9 +5,7 @@
 #define TV_RPCD_NODE_ADMIN_H
 
 #include "rpcd/gossip/members.h"
-#include "rpcd/route/link_client.h"
 #include "rpcd/route/raftd_client.h"
-#include "rpcd/route/route.h"
 
 struct admin;
 
@@ -15,8 +13,6 @@ struct admin_conf {
 	struct ev_loop *loop;
 	struct members *members;
 	struct raftd_client *raft;	/* NULL on a client node */
-	struct link_client *links;
-	struct route *route;
 	struct mono leave_timeout;	/* of each step of a leave; 15 s */
 	struct mono call_timeout;	/* of other questions; 10 s */
 	/* Own section of info ("rpcd"): writes name/text pairs with mpw_cstr; returns their count. */

@@ -181,14 +181,14 @@ static void
 known(const char *token, const char *rules)
 {
 	struct acl_answer now;
-
+	struct acl_wait *wait;
 	struct request_head head = { .token = token, .client_ip = "127.0.0.1", .on_loopback = true };
 	struct request *r = fake_begin("GET", "/v1/agent/checks", NULL, &head);
 
 	rights(rules);
 	ck_assert(r->answered);
 	fake_end(r);
-	ck_assert(acl_known(fake_api.acl, span_str(token), &now));
+	ck_assert_int_eq(acl_ask(fake_api.acl, span_str(token), &now, NULL, NULL, &wait), ACL_NOW);
 }
 
 START_TEST(services_and_checks)
