@@ -151,6 +151,18 @@ def test_streams_end_their_connection(n):
             assert statuses(s.recv(4096)) == [200]
             s.sendall(hidden)
     wait_for("they have left", lambda: int(n.stats("rpcd")["http_conns"]) == 1)
+    # a live log has no length: chunks say its end, or, in HTTP/1.0, the connection
+    for version, chunked in ((b"1.1", True), (b"1.0", False)):
+        with connect(n) as s:
+            s.sendall(b"GET /v1/agent/monitor?loglevel=debug HTTP/" + version + b"\r\nHost: x\r\n\r\n")
+            out = b""
+            while b"/v1/status/leader" not in out:
+                n.get("/v1/status/leader")      # each makes a line
+                out += s.recv(65536)
+            head, _, body = out.partition(b"\r\n\r\n")
+            assert (b"Transfer-Encoding: chunked" in head) == chunked and b"Content-Length" not in head, head
+            assert bool(re.match(rb"[0-9a-f]+\r\n", body)) == chunked, body[:100]
+    wait_for("they have left", lambda: int(n.stats("rpcd")["http_conns"]) == 1)
     for rest in (b"3\r\nabc\r\n0\r\n\r\n", b"3\nabc\n0\n\n", b"ffffffffffffffff1\r\n", b"0\r\n" + b"A: b\r\n" * 100 + b"\r\n"):
         out = talk(n, b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"\r\n" + rest + hidden, end=False)
         assert 200 not in statuses(out) and len(statuses(out)) <= 1 and n.kv_get("s") is None, (rest, out[:300])
