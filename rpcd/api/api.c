@@ -166,11 +166,7 @@ api_begin(struct api *api, struct request *r)
 
 	r->api = api;
 	r->id = ++api->next_id;
-	r->next = api->live;
-	r->prev = NULL;
-	if (api->live != NULL)
-		api->live->prev = r;
-	api->live = r;
+	LIST_INSERT_HEAD(&api->live, r, live);
 	api->stats.requests++;
 	api->stats.live++;
 	r->answer.body.max = api->conf->answer_bytes_max;
@@ -310,12 +306,7 @@ api_end(struct request *r)
 	histogram_add(&api->stats.took, took);
 	request_log(r, took);
 	audit_end(r, cut);
-	if (r->next != NULL)
-		r->next->prev = r->prev;
-	if (r->prev != NULL)
-		r->prev->next = r->next;
-	else
-		api->live = r->next;
+	LIST_REMOVE(r, live);
 	api->stats.live--;
 	api->answers_bytes -= r->accounted;
 	r->accounted = 0;
@@ -355,10 +346,12 @@ note_new(struct request *r)
 struct request *
 note_request(const struct note *n)
 {
-	for (struct request *r = n->api->live; r != NULL; r = r->next)
+	struct request *r;
+
+	LIST_FOREACH(r, &n->api->live, live)
 		if (r->id == n->id)
-			return r;
-	return NULL;
+			break;
+	return r;
 }
 
 void

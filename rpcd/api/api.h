@@ -72,7 +72,7 @@ struct api {
 	uint64_t next_id;			/* of requests */
 	LIST_HEAD(, note) notes;		/* of questions under way */
 	uint64_t answers_bytes;			/* of large answers that wait to be sent */
-	struct request *live;			/* those between api_begin() and api_end() */
+	LIST_HEAD(, request) live;		/* those between api_begin() and api_end() */
 	struct api_stats {
 		uint64_t requests, errors, cancelled, denied;	/* denied: by access control, here */
 		unsigned live;
@@ -286,6 +286,11 @@ bool api_decode_edited(struct request *r, const struct schema *s, unsigned flags
     bool (*edit)(json_t *body, char *why, size_t cap), void *rec);
 /* Are all names of a record fit to be kept (schema_names_fit())?  If not, answers 400. */
 bool api_names_clean(struct request *r, const struct schema *s, const void *rec);
+/*
+ * A number of the query, if it is there.  False: it is none, which was answered with this status and these words before
+ * the API's sentence.
+ */
+bool api_number(struct request *r, const char *name, unsigned status, const char *before, uint64_t *v);
 /* 413 when the body did not fit; then returns true. */
 bool api_too_large(struct request *r, const char *limit_name);
 /* X-Consul-Token and its other spellings, or else the agent's default token; may be empty. */

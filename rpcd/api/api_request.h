@@ -9,6 +9,8 @@
 #ifndef TV_RPCD_API_API_REQUEST_H
 #define TV_RPCD_API_API_REQUEST_H
 
+#include <sys/queue.h>
+
 #include "common/base/arena.h"
 #include "common/base/buf.h"
 #include "common/base/mono.h"
@@ -125,7 +127,8 @@ struct request {
 	void (*sent)(void *ctx);	/* set by a handler: called after the answer has left or the client has gone */
 	void *sent_ctx;
 	void *transport;
-	struct request *next, *prev;
+	struct request *next;		/* of those that it keeps for later */
+	LIST_ENTRY(request) live;	/* api.h: between api_begin() and api_end() */
 };
 
 #define REQUEST_ARENA_MAX (64u << 20)

@@ -329,6 +329,20 @@ api_body_dc(const struct request *r, struct span given)
 }
 
 bool
+api_number(struct request *r, const char *name, unsigned status, const char *before, uint64_t *v)
+{
+	struct span text = params_get(&r->query, name);
+	struct buf why = BUF_INIT(4096);
+
+	if (!params_has(&r->query, name) || u64_parse(text, v) == TV_OK)
+		return true;
+	u64_why(text, &why);
+	answer_text(r, status, "%s%s", before, buf_cstr(&why));
+	buf_done(&why);
+	return false;
+}
+
+bool
 api_too_large(struct request *r, const char *limit_name)
 {
 	if (r->body_bytes <= r->body_max && !r->body.failed)

@@ -56,8 +56,8 @@ http_quiesce(struct http *h)
 static void
 end_requests(struct http *h)
 {
-	for (struct request *r = h->conf.api->live, *next; r != NULL; r = next) {
-		next = r->next;			/* r may be freed */
+	for (struct request *r = LIST_FIRST(&h->conf.api->live), *next; r != NULL; r = next) {
+		next = LIST_NEXT(r, live);			/* r may be freed */
 		api_cancel(r);
 		if (!r->answered)
 			answer_text(r, 500, "rpcd is stopping");

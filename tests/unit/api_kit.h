@@ -14,7 +14,7 @@ static inline void
 fake_end(struct request *r)
 {
 	api_end(r);
-	ck_assert_ptr_null(fake_api.live);
+	ck_assert(LIST_EMPTY(&fake_api.live));
 	ck_assert_uint_eq(fake_api.stats.live, 0);
 }
 

@@ -677,10 +677,9 @@ START_TEST(slow_readers)
 		fake_answered(r, 200, NULL);
 		waiting[i] = malloc(sizeof(*r));
 		ck_assert_ptr_nonnull(waiting[i]);
+		LIST_REMOVE(r, live);
 		*waiting[i] = *r;		/* moves: what it holds goes with it */
-		fake_api.live = waiting[i];
-		if (waiting[i]->next != NULL)
-			waiting[i]->next->prev = waiting[i];
+		LIST_INSERT_HEAD(&fake_api.live, waiting[i], live);
 		memset(r, 0, sizeof(*r));
 	}
 	struct request *r = fake_begin("GET", "/v1/kv/k?raw", NULL, NULL);

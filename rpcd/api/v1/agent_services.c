@@ -21,18 +21,8 @@ static RECORD_TABLE(agent_proxy, service_proxy,
 	(STR, LocalServiceSocketPath, SF_OMITEMPTY), (STR, Mode, SF_OMITEMPTY),
 	(OBJ, TransparentProxy, transparent_proxy, SF_OMITEMPTY | SF_NILEMPTY), (JSON, Config, SF_OMITEMPTY),
 	(OBJS, Upstreams, agent_upstream, SF_OMITEMPTY), (OBJ, MeshGateway, mesh_gateway), (OBJ, Expose, expose))
-struct agent_service {
-	struct span Kind, ID, Service, Address, SocketPath, ContentHash, Datacenter;
-	struct span_list Tags;
-	struct span_map Meta;
-	uint64_t Port;
-	struct obj_list TaggedAddresses;
-	struct weights Weights;
-	bool EnableTagOverride, has_proxy;
-	struct service_proxy Proxy;
-	struct service_connect Connect;
-};
-static RECORD_TABLE(agent_service, agent_service,
+struct agent_proxy { struct service_proxy of; };
+RECORD_LOCAL(agent_service,
 	(STR, Kind, SF_OMITEMPTY), (STR, ID), (STR, Service), (STRS, Tags), (MAP, Meta), (U64, Port), (STR, Address),
 	(STR, SocketPath), (OBJMAP, TaggedAddresses, service_address, SF_OMITEMPTY), (OBJ, Weights, weights),
 	(BOOL, EnableTagOverride), (STR, ContentHash, SF_OMITEMPTY), (OPT, Proxy, has_proxy, agent_proxy, SF_OMITEMPTY),
@@ -46,7 +36,7 @@ shown(const struct request *r, const struct service *s)
 		.Address = s->Address, .SocketPath = s->SocketPath, .TaggedAddresses = s->TaggedAddresses,
 		.Weights = s->Weights, .EnableTagOverride = s->EnableTagOverride,
 		.Datacenter = span_str(r->api->cluster->datacenter),
-		.Kind = s->Kind, .has_proxy = proxy_kind(s->Kind), .Proxy = s->Proxy, .Connect = s->Connect,
+		.Kind = s->Kind, .has_proxy = proxy_kind(s->Kind), .Proxy = { s->Proxy }, .Connect = s->Connect,
 	};
 }
 

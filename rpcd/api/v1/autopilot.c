@@ -20,16 +20,8 @@ finish_set(struct request *r, const struct op_reply *reply)
 static bool
 take_cas(struct request *r, struct autopilot_set *args)
 {
-	struct span text = params_get(&r->query, "cas");
-	struct buf why = BUF_INIT(4096);
-
 	args->Cas = params_has(&r->query, "cas");
-	if (!args->Cas || u64_parse(text, &args->Index) == TV_OK)
-		return true;
-	u64_why(text, &why);
-	answer_text(r, 400, "Bad request: Error parsing cas value: %s", buf_cstr(&why));
-	buf_done(&why);
-	return false;
+	return api_number(r, "cas", 400, "Bad request: Error parsing cas value: ", &args->Index);
 }
 
 static bool

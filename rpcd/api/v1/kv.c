@@ -44,29 +44,14 @@ conflicting(struct request *r, const char *const *names, unsigned count)
 	return given > 1;
 }
 
-/* A number parameter, if it is there; false: answered. */
-static bool
-take_number(struct request *r, const char *name, uint64_t *v)
-{
-	struct span text = params_get(&r->query, name);
-	struct buf why = BUF_INIT(4096);
-
-	if (!params_has(&r->query, name) || u64_parse(text, v) == TV_OK)
-		return true;
-	u64_why(text, &why);
-	answer_span(r, 500, buf_span(&why));
-	buf_done(&why);
-	return false;
-}
-
 static void
 run_put(struct request *r)
 {
 	static const char *const exclusive[] = { "cas", "acquire", "release" };
 	struct kv_apply args = { .Verb = KV_SET, .Key = r->rest };
 
-	if (conflicting(r, exclusive, 3) || !take_number(r, "flags", &args.Flags) ||
-	    !take_number(r, "cas", &args.ModifyIndex) || api_too_large(r, "kv_max_value_size"))
+	if (conflicting(r, exclusive, 3) || !api_number(r, "flags", 500, "", &args.Flags) ||
+	    !api_number(r, "cas", 500, "", &args.ModifyIndex) || api_too_large(r, "kv_max_value_size"))
 		return;
 	if (params_has(&r->query, "cas"))
 		args.Verb = KV_CAS;
@@ -88,7 +73,7 @@ run_delete(struct request *r)
 	static const char *const exclusive[] = { "cas", "recurse" };
 	struct kv_apply args = { .Verb = KV_DELETE, .Key = r->rest };
 
-	if (conflicting(r, exclusive, 2) || !take_number(r, "cas", &args.ModifyIndex))
+	if (conflicting(r, exclusive, 2) || !api_number(r, "cas", 500, "", &args.ModifyIndex))
 		return;
 	if (params_has(&r->query, "parts") && !params_has(&r->query, "recurse")) {
 		answer_text(r, 400, "parts is for recurse: a key alone goes at once");

@@ -118,39 +118,32 @@ finish_get(struct request *r, const struct op_reply *reply)
 
 /* -- executing and explaining -- */
 
-/* A whole number as Go's strconv.Atoi reads it; false: answered. */
-static bool
-take_limit(struct request *r, int64_t *limit)
+/* As Go words it. */
+static void
+refuse_value(struct request *r, const char *before, struct span text, enum tv_err err)
 {
-	struct span text = params_get(&r->query, "limit");
 	struct buf quoted = BUF_INIT(REQUEST_ARENA_MAX);
-	enum tv_err err = text.len == 0 ? TV_OK : i64_parse(text, limit);
 
-	if (err != TV_OK) {
-		text_quote(text, &quoted);
-		answer_text(r, 500, "Bad limit: strconv.Atoi: parsing %s: %s", buf_cstr(&quoted),
-		    err == TV_ELIMIT ? "value out of range" : "invalid syntax");
-		buf_done(&quoted);
-	}
-	return err == TV_OK;
+	text_quote(text, &quoted);
+	answer_text(r, 500, "%s: parsing %s: %s", before, buf_cstr(&quoted),
+	    err == TV_ELIMIT ? "value out of range" : "invalid syntax");
+	buf_done(&quoted);
 }
 
-/* False: answered. */
+/* ?limit and ?connect; false: answered. */
 static bool
-take_connect(struct request *r, bool *connect)
+take_numbers(struct request *r, struct prepared_ask *ask)
 {
-	struct span text = params_get(&r->query, "connect");
-	int value = text.len == 0 ? 0 : params_bool(text);
-	struct buf quoted = BUF_INIT(REQUEST_ARENA_MAX);
+	struct span limit = params_get(&r->query, "limit"), connect = params_get(&r->query, "connect");
+	enum tv_err err = limit.len == 0 ? TV_OK : i64_parse(limit, &ask->Limit);
+	int value = connect.len == 0 ? 0 : params_bool(connect);
 
-	*connect = value == 1;
-	if (value < 0) {
-		text_quote(text, &quoted);
-		answer_text(r, 500, "Error parsing 'connect' value: strconv.ParseBool: parsing %s: invalid syntax",
-		    buf_cstr(&quoted));
-		buf_done(&quoted);
-	}
-	return value >= 0;
+	ask->Connect = value == 1;
+	if (err != TV_OK)
+		refuse_value(r, "Bad limit: strconv.Atoi", limit, err);
+	else if (value < 0)
+		refuse_value(r, "Error parsing 'connect' value: strconv.ParseBool", connect, TV_EFORMAT);
+	return !r->answered;
 }
 
 /* The name, and what the query of the request says; false: answered. */
@@ -159,7 +152,7 @@ take_ask(struct request *r, struct prepared_ask *ask)
 {
 	*ask = (struct prepared_ask){ .Name = span_of(r->rest.p, r->rest.len - strlen(r->endpoint->ending)) };
 	r->op.index = 0;			/* it does not block */
-	if (!take_limit(r, &ask->Limit) || !take_connect(r, &ask->Connect))
+	if (!take_numbers(r, ask))
 		return false;
 	ask->Near = params_get(&r->query, "near");
 	if (r->op.dc.len == 0)			/* this node is none of another datacenter's */
