@@ -8,7 +8,7 @@ common_libtvcore_a_SOURCES = \
 	common/base/addr.c common/base/addr.h common/base/rd.c common/base/rd.h common/base/buf.c common/base/buf.h \
 	common/base/deadlines.c common/base/deadlines.h common/base/map.c common/base/map_hash.c common/base/map.h common/base/fnv.h \
 	common/base/join.c common/base/join.h \
-	common/base/arena.c common/base/arena.h \
+	common/base/arena.c common/base/arena.h common/base/array.c common/base/array.h \
 	common/record/mpack.c common/record/mpack.h common/net/frame.c common/net/frame.h common/net/silence.c common/net/silence.h \
 	common/base/rng.c common/base/rng.h common/base/hex.h common/base/uuid.c common/base/uuid.h \
 	common/base/figure.c common/base/figure.h common/base/histogram.c common/base/histogram.h \

@@ -5,6 +5,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 
+#include "common/base/array.h"
 #include "common/base/log.h"
 #include "gossipd/snapshot.h"
 
@@ -42,15 +43,8 @@ remember(struct replay *r, struct span name)
 {
 	struct known *k;
 
-	if (r->count == r->cap) {
-		size_t cap = r->cap == 0 ? 64 : r->cap * 2;
-		struct known *more = realloc(r->known, cap * sizeof(*more));
-
-		if (more == NULL)
-			return NULL;
-		r->known = more;
-		r->cap = cap;
-	}
+	if (!array_reserve(&r->known, &r->cap, r->count + 1, sizeof(*r->known)))
+		return NULL;
 	name = arena_copy(&r->found->arena, name);
 	if (name.p == NULL)
 		return NULL;

@@ -1,6 +1,6 @@
 # Runtime: clock, log, configuration, keys, walls, life cycle.
 if HAVE_CHECK
-rt_checks = tests/unit/check_duration tests/unit/check_figure tests/unit/check_histogram tests/unit/check_log tests/unit/check_log_unread tests/unit/check_ucl tests/unit/check_conf \
+rt_checks = tests/unit/check_duration tests/unit/check_array tests/unit/check_figure tests/unit/check_histogram tests/unit/check_log tests/unit/check_log_unread tests/unit/check_ucl tests/unit/check_conf \
 	tests/unit/check_cluster_conf tests/unit/check_target tests/unit/check_keys tests/unit/check_sandbox \
 	tests/unit/check_daemon tests/unit/check_past tests/unit/check_interpolate tests/unit/check_acl_rules tests/unit/check_acl_set \
 	tests/unit/check_map tests/unit/check_file tests/unit/check_addr tests/unit/check_join
@@ -19,6 +19,8 @@ tests_unit_check_map_SOURCES = tests/unit/check_map.c
 tests_unit_check_map_LDADD = $(UNIT_LIBS) $(SODIUM_LIBS)
 tests_unit_check_join_SOURCES = tests/unit/check_join.c
 tests_unit_check_join_LDADD = $(UNIT_LIBS) $(SODIUM_LIBS)
+tests_unit_check_array_SOURCES = tests/unit/check_array.c
+tests_unit_check_array_LDADD = $(UNIT_LIBS)
 tests_unit_check_figure_SOURCES = tests/unit/check_figure.c
 tests_unit_check_figure_LDADD = $(UNIT_LIBS)
 tests_unit_check_histogram_SOURCES = tests/unit/check_histogram.c

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/record/member_table.h"
 #include "common/record/mpack.h"
 
@@ -35,15 +36,8 @@ insert(struct member_table *t, struct span name)
 {
 	uint32_t at = place_of(t, name);
 
-	if (t->count == t->cap) {
-		uint32_t cap = t->cap == 0 ? 16 : t->cap * 2;
-		struct member_slot *grown = realloc(t->slots, cap * sizeof(*grown));
-
-		if (grown == NULL)
-			return NULL;
-		t->slots = grown;
-		t->cap = cap;
-	}
+	if (!array_reserve(&t->slots, &t->cap, t->count + 1, sizeof(*t->slots)))
+		return NULL;
 	memmove(t->slots + at + 1, t->slots + at, (t->count - at) * sizeof(*t->slots));
 	t->slots[at] = (struct member_slot){ 0 };
 	t->count++;

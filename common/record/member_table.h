@@ -12,7 +12,8 @@ struct member_slot {
 
 struct member_table {
 	struct member_slot *slots;	/* in bytewise order of the names */
-	uint32_t count, cap;
+	uint32_t count;
+	size_t cap;
 	uint32_t max;			/* members at most */
 	uint32_t round;			/* the user's: one more for each listing */
 	uint64_t refused;		/* members that found it full */

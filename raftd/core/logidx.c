@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/assert.h"
 #include "raftd/core/logidx.h"
 
@@ -37,30 +38,12 @@ resize_ring(struct logidx *x, size_t cap)
 	return true;
 }
 
-static bool
-reserve_runs(struct logidx *x, size_t n)
-{
-	size_t cap = x->run_cap > 0 ? x->run_cap : 16;
-	struct term_run *to;
-
-	if (x->run_count + n <= x->run_cap)
-		return true;
-	while (cap < x->run_count + n)
-		cap *= 2;
-	to = realloc(x->runs, cap * sizeof(*to));
-	if (to == NULL)
-		return false;
-	x->runs = to;
-	x->run_cap = cap;
-	return true;
-}
-
 bool
 logidx_reserve(struct logidx *x, size_t n)
 {
 	size_t held = (size_t)(x->last + 1 - x->first), cap = x->size_cap > 0 ? x->size_cap : SIZES_MIN;
 
-	if (!reserve_runs(x, n))
+	if (!array_reserve(&x->runs, &x->run_cap, x->run_count + n, sizeof(*x->runs)))
 		return false;
 	while (cap < held + n)
 		cap *= 2;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/assert.h"
 #include "raftd/core/raft_int.h"
 
@@ -148,15 +149,8 @@ raft_send_to(struct raft *r, enum raft_msg_type type, raft_id to)
 {
 	struct raft_send *s;
 
-	if (r->send_count == r->send_cap) {
-		uint32_t cap = r->send_cap > 0 ? r->send_cap * 2 : 64;
-
-		s = realloc(r->sends, cap * sizeof(*s));
-		if (s == NULL)
-			return NULL;
-		r->sends = s;
-		r->send_cap = cap;
-	}
+	if (!array_reserve(&r->sends, &r->send_cap, r->send_count + 1, sizeof(*s)))
+		return NULL;
 	s = &r->sends[r->send_count++];
 	memset(s, 0, sizeof(*s));
 	s->msg.type = type;
@@ -177,28 +171,10 @@ raft_set_hard(struct raft *r, uint64_t term, raft_id vote)
 	r->hard_changed = true;
 }
 
-static bool
-reserve_entries(struct raft *r, uint32_t count)
-{
-	uint32_t cap = r->entry_cap > 0 ? r->entry_cap : 64;
-	struct raft_entry *to;
-
-	if (count <= r->entry_cap)
-		return true;
-	while (cap < count)
-		cap *= 2;
-	to = realloc(r->entries, cap * sizeof(*to));
-	if (to == NULL)
-		return false;
-	r->entries = to;
-	r->entry_cap = cap;
-	return true;
-}
-
 enum tv_err
 raft_append_own(struct raft *r, const struct raft_entry *entries, uint32_t count)
 {
-	if (!reserve_entries(r, count) || !logidx_reserve(&r->log, count))
+	if (!array_reserve(&r->entries, &r->entry_cap, count, sizeof(*r->entries)) || !logidx_reserve(&r->log, count))
 		return TV_ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		r->entries[i] = entries[i];

@@ -177,9 +177,9 @@ struct raft {
 	const struct raft_entry *append;
 	uint32_t append_count;
 	struct raft_entry *entries;	/* owned; what the leader appends */
-	uint32_t entry_cap;
+	size_t entry_cap, send_cap;
 	struct raft_send *sends;	/* owned */
-	uint32_t send_count, send_cap;
+	uint32_t send_count;
 	struct raft_read *done_reads;	/* owned; read_cap + 1 places */
 	uint32_t done_count;
 	struct raft_notice notices[NOTICES_MAX];

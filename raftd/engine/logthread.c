@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "common/base/array.h"
 #include "common/base/assert.h"
 #include "common/base/clock.h"
 #include "common/proc/thread.h"
@@ -24,7 +25,7 @@ struct job {
 	uint64_t seq;
 	struct log_batch batch;		/* JOB_WRITE: hard state, truncation; entries below */
 	struct raft_entry *entries;	/* owned array, payloads borrowed */
-	uint32_t cap;
+	size_t cap;
 	uint64_t index, snapshot_index, snapshot_term, generation;
 	struct raft_config *config;	/* owned */
 	char cluster_id[37];
@@ -118,15 +119,8 @@ batch_merge(struct job *a, const struct job *b)
 		if (to->count == 0 && (to->truncate_from == 0 || from->truncate_from < to->truncate_from))
 			to->truncate_from = from->truncate_from;
 	}
-	if (to->count + from->count > a->cap) {
-		uint32_t cap = (to->count + from->count) * 2;
-		struct raft_entry *grown = realloc(a->entries, cap * sizeof(*grown));
-
-		if (grown == NULL)
-			return TV_ENOMEM;
-		a->entries = grown;
-		a->cap = cap;
-	}
+	if (!array_reserve(&a->entries, &a->cap, to->count + from->count, sizeof(*a->entries)))
+		return TV_ENOMEM;
 	if (from->count > 0)
 		memcpy(a->entries + to->count, b->entries, from->count * sizeof(*b->entries));
 	to->count += from->count;
@@ -396,15 +390,8 @@ logthread_append(struct logthread *t, const struct raft_entry *e, uint64_t epoch
 
 	if (j == NULL)
 		return TV_ENOMEM;
-	if (j->batch.count == j->cap) {
-		uint32_t cap = j->cap == 0 ? 256 : j->cap * 2;
-		struct raft_entry *grown = realloc(j->entries, cap * sizeof(*grown));
-
-		if (grown == NULL)
-			return TV_ENOMEM;
-		j->entries = grown;
-		j->cap = cap;
-	}
+	if (!array_reserve(&j->entries, &j->cap, j->batch.count + 1, sizeof(*j->entries)))
+		return TV_ENOMEM;
 	j->entries[j->batch.count++] = *e;
 	j->epoch = epoch;
 	return TV_OK;

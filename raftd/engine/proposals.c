@@ -1,6 +1,7 @@
 /* Writes on their way through the log. */
 #include <stdlib.h>
 
+#include "common/base/array.h"
 #include "common/base/assert.h"
 #include "raftd/engine/proposals.h"
 #include "raftd/fsm/fsm.h"
@@ -9,7 +10,8 @@ struct proposals {
 	/* the queue of this turn: parallel arrays, consumed from `head` */
 	struct proposal **queue;
 	struct raft_entry *entries;
-	uint32_t head, count, cap;
+	uint32_t head, count;
+	size_t cap;
 	struct buf payload;
 	/* in the log, by rising index: a ring */
 	struct proposal **ring;
@@ -41,19 +43,10 @@ proposals_free(struct proposals *q)
 static bool
 queue_grow(struct proposals *q)
 {
-	uint32_t cap = q->cap == 0 ? 256 : q->cap * 2;
-	struct proposal **queue = realloc(q->queue, cap * sizeof(*queue));
-	struct raft_entry *entries;
+	size_t cap = q->cap;
 
-	if (queue == NULL)
-		return false;
-	q->queue = queue;
-	entries = realloc(q->entries, cap * sizeof(*entries));
-	if (entries == NULL)
-		return false;
-	q->entries = entries;
-	q->cap = cap;
-	return true;
+	return array_reserve(&q->queue, &cap, q->count + 1, sizeof(*q->queue)) &&
+	    array_reserve(&q->entries, &q->cap, q->count + 1, sizeof(*q->entries));
 }
 
 enum tv_err
@@ -61,7 +54,7 @@ proposals_add(struct proposals *q, struct proposal *p, uint16_t op, struct span 
 {
 	size_t at = q->payload.len;
 
-	if (q->count == q->cap && !queue_grow(q))
+	if (!queue_grow(q))
 		return TV_ENOMEM;
 	fsm_entry_write_judged(&q->payload, op, args, premises);
 	if (q->payload.failed) {

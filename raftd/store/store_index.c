@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "raftd/store/store_int.h"
 
 #define PLACE_BYTES 16384u
@@ -18,15 +19,8 @@
 static int
 push_place(struct log_store *s, uint64_t first, const DB_LSN *at)
 {
-	if (s->place_count == s->place_cap) {
-		size_t cap = s->place_cap == 0 ? 64 : s->place_cap * 2;
-		struct log_place *grown = realloc(s->places, cap * sizeof(*grown));
-
-		if (grown == NULL)
-			return ENOMEM;
-		s->places = grown;
-		s->place_cap = cap;
-	}
+	if (!array_reserve(&s->places, &s->place_cap, s->place_count + 1, sizeof(*s->places)))
+		return ENOMEM;
 	s->places[s->place_count++] = (struct log_place){ .first = first, .file = at->file, .offset = at->offset };
 	return 0;
 }
@@ -36,15 +30,8 @@ store_file_seen(struct log_store *s, uint32_t number)
 {
 	if (s->file_count > 0 && s->files[s->file_count - 1].number == number)
 		return 0;
-	if (s->file_count == s->file_cap) {
-		size_t cap = s->file_cap == 0 ? 8 : s->file_cap * 2;
-		struct log_file *grown = realloc(s->files, cap * sizeof(*grown));
-
-		if (grown == NULL)
-			return ENOMEM;
-		s->files = grown;
-		s->file_cap = cap;
-	}
+	if (!array_reserve(&s->files, &s->file_cap, s->file_count + 1, sizeof(*s->files)))
+		return ENOMEM;
 	s->files[s->file_count++] = (struct log_file){ .number = number, .base = store_next_index(s) };
 	return 0;
 }
@@ -212,8 +199,9 @@ store_files_discard(struct log_store *s)
 
 /* -- reading -- */
 
-const struct log_place *
-store_place_find(const struct log_store *s, uint64_t index, uint64_t *end)
+/* Place of an index that is live; NULL: not known.  *end: first index that is not there any more. */
+static const struct log_place *
+place_find(const struct log_store *s, uint64_t index, uint64_t *end)
 {
 	size_t lo = 0, hi = s->place_count;
 
@@ -289,7 +277,7 @@ store_walk(struct log_store *s, uint64_t first, uint64_t last,
 	if (ret != 0)
 		return store_env_err(&s->env, ret);
 	while (err == TV_OK && w.next <= last) {
-		const struct log_place *p = store_place_find(s, w.next, &w.end);
+		const struct log_place *p = place_find(s, w.next, &w.end);
 		struct log_place at;
 
 		if (w.end > last + 1)

@@ -7,6 +7,7 @@
 
 #include <sodium.h>
 
+#include "common/base/array.h"
 #include "raftd/fsm/catalog/catalog.h"
 #include "raftd/fsm/catalog/sort_near.h"
 
@@ -79,16 +80,9 @@ sort_near_note(struct sort_near *n, size_t at, struct span node)
 {
 	if ((!n->active && !n->shuffled) || n->failed)
 		return;
-	if (n->count == n->cap) {
-		size_t cap = n->cap == 0 ? 64 : n->cap * 2;
-		struct near_record *more = realloc(n->records, cap * sizeof(*more));
-
-		n->failed = more == NULL;
-		if (n->failed)
-			return;
-		n->records = more;
-		n->cap = cap;
-	}
+	n->failed = !array_reserve(&n->records, &n->cap, n->count + 1, sizeof(*n->records));
+	if (n->failed)
+		return;
 	n->records[n->count] = (struct near_record){ .at = at, .rtt = n->active ? rtt_to(n, node) : 0,
 	    .order = n->shuffled ? rng_u64(&n->rng) : 0,
 	    .own = n->shuffled && n->own.len > 0 && span_eq_nocase(buf_span(&n->own), node) };
