@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * Room for n items of this size in the array that *array points to, NULL at first; *cap is how many there is room for.  It
- * grows by doubling, with what it holds.  False: no memory, and all stays as it was.  Freed with free(3).
+ * Room for n items of this size in the array that *array points to, NULL at first; *cap is how many there is room for.
+ * It grows by doubling, with what it holds.  False: no memory, and all stays as it was.  Freed with free(3).
  */
 bool array_reserve(void *array, size_t *cap, size_t n, size_t size);
 

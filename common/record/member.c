@@ -10,6 +10,17 @@
 #define MEMBER_FIELDS 11
 #define TAG_BYTES_MAX 4096	/* longest name or value of one tag; gossip's own limit is far below */
 
+const char *
+member_status_name(enum member_status s)
+{
+	static const char *const names[] = {
+		[MEMBER_NONE] = "none", [MEMBER_ALIVE] = "alive", [MEMBER_LEAVING] = "leaving",
+		[MEMBER_LEFT] = "left", [MEMBER_FAILED] = "failed",
+	};
+
+	return (unsigned)s < sizeof(names) / sizeof(names[0]) ? names[s] : "invalid";
+}
+
 void
 member_pack(struct buf *b, const struct member *m)
 {

@@ -40,6 +40,8 @@ struct member {
 	uint32_t tag_count;
 };
 
+/* "alive", "failed" ...; never NULL. */
+const char *member_status_name(enum member_status s);
 void member_pack(struct buf *b, const struct member *m);
 /* Spans borrow the input, tags come from the arena. */
 enum tv_err member_unpack(struct rd *r, struct arena *a, struct member *m);

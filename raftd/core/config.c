@@ -3,6 +3,7 @@
  *   u8 version (1) | u64le index | u8 count | count x { u64le id | u8 voter | 4 x (u8 length, text) }
  * The index is that of the entry itself; it matters in snapshots, where the entry is gone.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fnv.h"
@@ -38,6 +39,17 @@ raft_config_find(const struct raft_config *c, raft_id id)
 		if (c->servers[i].id == id)
 			return &c->servers[i];
 	return NULL;
+}
+
+void
+raft_server_conf_fill(struct raft_server_conf *s, const char *uuid, const char *store_id, const char *name,
+    const char *addr)
+{
+	*s = (struct raft_server_conf){ .id = raft_id_of(uuid, store_id) };
+	snprintf(s->uuid, sizeof(s->uuid), "%s", uuid);
+	snprintf(s->store_id, sizeof(s->store_id), "%s", store_id);
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	snprintf(s->addr, sizeof(s->addr), "%s", addr);
 }
 
 unsigned

@@ -64,6 +64,9 @@ struct raft_config {
 };
 /* BLAKE-free, stable 64-bit FNV-1a of "uuid/store_id", never 0. */
 raft_id raft_id_of(const char *uuid, const char *store_id);
+/* A learner of these names, and its id. */
+void raft_server_conf_fill(struct raft_server_conf *s, const char *uuid, const char *store_id, const char *name,
+    const char *addr);
 void raft_config_write(struct buf *b, const struct raft_config *c);
 enum tv_err raft_config_read(struct span payload, struct raft_config *out);
 const struct raft_server_conf *raft_config_find(const struct raft_config *c, raft_id id);

@@ -25,8 +25,9 @@ core_notices_book(struct engine *e)
 	}
 }
 
-const char *
-engine_addr(const struct engine *e, raft_id id)
+/* "?" when unknown. */
+static const char *
+addr_of(const struct engine *e, raft_id id)
 {
 	for (unsigned i = 0; i < BOOK_MAX; i++)
 		if (e->book[i].id == id)
@@ -70,7 +71,7 @@ log_no_leader(struct engine *e)
 		log_info("raft", "no leader known");
 	else
 		log_info("raft", "no leader known: nothing heard from %s (%s) for %lld ms", s != NULL ? s->name : "the last one",
-		    engine_addr(e, e->told.leader), (long long)mono_ms(silent));
+		    addr_of(e, e->told.leader), (long long)mono_ms(silent));
 }
 
 static void
@@ -94,7 +95,7 @@ log_violation(struct engine *e, const struct raft_notice *n)
 
 	if (log_allow(&limit, "raft"))
 		log_err("raft", "peer %s violated the protocol: %s; message dropped",
-		    engine_addr(e, n->id), raft_violation_text((enum raft_violation)n->index));
+		    addr_of(e, n->id), raft_violation_text((enum raft_violation)n->index));
 }
 
 /* What a leader does with the server n->id. */
@@ -103,7 +104,7 @@ log_change(struct engine *e, const struct raft_notice *n, const char *did, const
 {
 	core_notices_book(e);
 	if (engine_is_leader(e))
-		log_info("raft", "%s peer %s%s", did, engine_addr(e, n->id), then);
+		log_info("raft", "%s peer %s%s", did, addr_of(e, n->id), then);
 }
 
 /* -- disks that went back -- */
@@ -120,10 +121,10 @@ log_peer_went_back(struct engine *e, const struct raft_notice *n)
 	if (n->index > 0)
 		log_err("raft", "the disk of %s (%s) went back to an older state: it had acknowledged the log up to index %llu, and lacks "
 		    "part of that now; " WHENCE " It is sent what it lacks; until then neither its vote nor what it acknowledged counts",
-		    name, engine_addr(e, n->id), (unsigned long long)n->index);
+		    name, addr_of(e, n->id), (unsigned long long)n->index);
 	else
 		log_err("raft", "the disk of %s (%s) went back to an older state, it says; " WHENCE " It is sent what it lacks; until then "
-		    "neither its vote nor what it acknowledged counts", name, engine_addr(e, n->id));
+		    "neither its vote nor what it acknowledged counts", name, addr_of(e, n->id));
 }
 
 static void
@@ -152,7 +153,7 @@ log_regained(struct engine *e, const struct raft_notice *n)
 		log_warn("raft", "this server has everything again that its disk had lost, up to index %llu", (unsigned long long)n->index);
 	else
 		log_warn("raft", "%s (%s) has everything again that its disk had lost, up to index %llu", s != NULL ? s->name : "a server",
-		    engine_addr(e, n->id), (unsigned long long)n->index);
+		    addr_of(e, n->id), (unsigned long long)n->index);
 }
 
 void
@@ -214,10 +215,10 @@ core_notices_log(struct engine *e, const struct raft_notice *n)
 		break;
 	case RAFT_NOTICE_LEADER_GONE:
 		log_info("raft", "the raftd of the leader %s has ended: its links are closed, and nobody listens there. "
-		    "Asking for votes at once", engine_addr(e, n->id));
+		    "Asking for votes at once", addr_of(e, n->id));
 		break;
 	case RAFT_NOTICE_CAUGHT_UP:
-		log_info("raft", "peer %s has caught up", engine_addr(e, n->id));
+		log_info("raft", "peer %s has caught up", addr_of(e, n->id));
 		break;
 	case RAFT_NOTICE_VIOLATION:
 		log_violation(e, n);

@@ -153,8 +153,6 @@ const struct raft_config *engine_config_at(struct engine *e, uint64_t index);
 uint64_t engine_term_at(struct engine *e, uint64_t index);
 bool engine_keeps_log(struct engine *e, uint64_t index, uint64_t term);
 uint64_t engine_compact_limit(struct engine *e);
-/* Address of a server that is or lately was in the configuration, for log lines; "?" when unknown. */
-const char *engine_addr(const struct engine *e, raft_id id);
 struct logthread *engine_log(struct engine *e);
 /* Fresh within the turn; borrowed. */
 const struct raft_status *engine_status(struct engine *e);

@@ -181,17 +181,6 @@ autopilot_advise(struct autopilot *a, struct policy_input *in)
 
 /* -- telling -- */
 
-static const char *
-status_name(uint8_t status)
-{
-	static const char *const names[] = {
-		[MEMBER_NONE] = "none", [MEMBER_ALIVE] = "alive", [MEMBER_LEAVING] = "leaving", [MEMBER_LEFT] = "left",
-		[MEMBER_FAILED] = "failed",
-	};
-
-	return status < sizeof(names) / sizeof(names[0]) ? names[status] : "none";
-}
-
 static struct span
 stamp(int64_t wall_ns, char *dst, size_t cap)
 {
@@ -234,7 +223,7 @@ tell_server(struct autopilot *a, const struct server_health_book *book, const st
 	server_health_why(book, s->id, &t->why);
 	return (struct server_health){
 		.ID = span_str(s->uuid), .Name = span_str(s->name), .Address = span_str(s->addr),
-		.SerfStatus = span_str(status_name(known ? t->gossip.status : MEMBER_NONE)),
+		.SerfStatus = span_str(member_status_name(known ? t->gossip.status : MEMBER_NONE)),
 		.Version = span_str(known ? t->gossip.build : ""), .Leader = s->id == engine_status(a->d->engine)->leader,
 		.LastContact = last_contact(a, &f),
 		.LastTerm = f.term, .LastIndex = f.index, .Healthy = r != NULL && r->healthy, .Voter = s->voter,

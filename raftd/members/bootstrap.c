@@ -117,16 +117,13 @@ bootstrap_accepts(struct raftd *d, const struct hello *from, const struct raft_m
 
 /* -- forming it -- */
 
-static struct raft_server_conf
-server_conf(const char *uuid, const char *store_id, const char *name, const char *addr)
+static void
+add_voter(struct raft_config *c, const char *uuid, const char *store_id, const char *name, const char *addr)
 {
-	struct raft_server_conf s = { .id = raft_id_of(uuid, store_id), .voter = true };
+	struct raft_server_conf *s = &c->servers[c->count++];
 
-	snprintf(s.uuid, sizeof(s.uuid), "%s", uuid);
-	snprintf(s.store_id, sizeof(s.store_id), "%s", store_id);
-	snprintf(s.name, sizeof(s.name), "%s", name);
-	snprintf(s.addr, sizeof(s.addr), "%s", addr);
-	return s;
+	raft_server_conf_fill(s, uuid, store_id, name, addr);
+	s->voter = true;
 }
 
 static void
@@ -135,7 +132,7 @@ bootstrap(struct bootstrap *f, struct raft_config *c)
 	struct identity *id = &f->d->id;
 	enum tv_err err;
 
-	c->servers[c->count++] = server_conf(id->uuid, id->store_id, id->name, id->addr);
+	add_voter(c, id->uuid, id->store_id, id->name, id->addr);
 	/* Peers must know that the cluster exists before they hear of its log. */
 	set_cluster(f, id->store_id, 1, NULL, NULL);
 	err = engine_bootstrap(f->d->engine, c);
@@ -158,7 +155,7 @@ all_agreed(struct bootstrap *f)
 			free(c);
 			return;
 		}
-		c->servers[c->count++] = server_conf(p->uuid, p->hello.store_id, p->name, p->addr);
+		add_voter(c, p->uuid, p->hello.store_id, p->name, p->addr);
 	}
 	if (c != NULL)
 		bootstrap(f, c);

@@ -145,6 +145,19 @@ membership_healthy(struct membership *m, raft_id *healthy, unsigned *count)
 	return st->role == RAFT_LEADER;
 }
 
+bool
+membership_can_lose(struct membership *m, raft_id id, char *why, size_t cap)
+{
+	raft_id healthy[RAFT_SERVERS_MAX];
+	unsigned count;
+
+	(void)membership_healthy(m, healthy, &count);
+	if (policy_may_remove(engine_config(m->d->engine), id, healthy, count, why, cap))
+		return true;
+	strncat(why, "; bring the failed servers back or add servers first, or use --force", cap - strlen(why) - 1);
+	return false;
+}
+
 static bool
 is_held(struct membership *m, const char *uuid, uint8_t status)
 {
@@ -162,8 +175,9 @@ is_held(struct membership *m, const char *uuid, uint8_t status)
 	return false;
 }
 
-void
-membership_hold(struct membership *m, const char *uuid)
+/* Was removed: not to be added again before it has gone. */
+static void
+hold_removed(struct membership *m, const char *uuid)
 {
 	struct held_server *h = &m->held[m->held_next++ % HELD_MAX];
 
@@ -411,12 +425,10 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 	struct raft_change change = { .type = RAFT_REMOVE };
 	const struct raft_status *st = engine_status(m->d->engine);
 	const struct raft_config *conf = engine_config(m->d->engine);
-	raft_id healthy[RAFT_SERVERS_MAX];
-	unsigned count;
 	char text[512];
 	enum tv_err err;
 
-	if (!membership_healthy(m, healthy, &count)) {
+	if (st->role != RAFT_LEADER) {
 		done(ctx, TV_ENOTLEADER, tv_strerror(TV_ENOTLEADER));
 		return;
 	}
@@ -424,8 +436,7 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 		not_found(uuid, addr, done, ctx);
 		return;
 	}
-	if (!force && !policy_may_remove(conf, s->id, healthy, count, text, sizeof(text))) {
-		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
+	if (!force && !membership_can_lose(m, s->id, text, sizeof(text))) {
 		done(ctx, TV_ECONFLICT, text);
 		return;
 	}
@@ -444,7 +455,7 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 	if (err != TV_OK)
 		change_failed(err, done, ctx);
 	else
-		membership_hold(m, change.server.uuid);
+		hold_removed(m, change.server.uuid);
 }
 
 /* -- transfer of leadership -- */
@@ -561,15 +572,10 @@ static void
 remove_peer(struct membership *m, const struct raft_server_conf *s, bool force, struct removal *r)
 {
 	struct raft_change change = { .type = RAFT_REMOVE, .server = *s };
-	raft_id healthy[RAFT_SERVERS_MAX];
-	unsigned count;
 	char text[512];
 	enum tv_err err;
 
-	(void)membership_healthy(m, healthy, &count);
-	if (!force && !policy_may_remove(engine_config(m->d->engine), s->id, healthy, count,
-	    text, sizeof(text))) {
-		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
+	if (!force && !membership_can_lose(m, s->id, text, sizeof(text))) {
 		removal_done(r, TV_ECONFLICT, text);
 		return;
 	}
@@ -577,7 +583,7 @@ remove_peer(struct membership *m, const struct raft_server_conf *s, bool force, 
 	if (err != TV_OK)
 		change_failed(err, removal_done, r);
 	else
-		membership_hold(m, change.server.uuid);
+		hold_removed(m, change.server.uuid);
 }
 
 static enum tv_err

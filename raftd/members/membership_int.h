@@ -34,12 +34,9 @@ struct membership {
 	unsigned held_next;
 };
 
-/* What a refusal for the sake of quorum advises, after the arithmetic. */
-#define QUORUM_ADVICE "; bring the failed servers back or add servers first, or use --force"
-
 /* Voters that answer, self included; false (and only self) when we do not lead. */
 bool membership_healthy(struct membership *m, raft_id *healthy, unsigned *count);
-/* Was removed: not to be added again before it has gone. */
-void membership_hold(struct membership *m, const char *uuid);
+/* While leading: does the quorum stay without this server?  Else why: the arithmetic, and advice. */
+bool membership_can_lose(struct membership *m, raft_id id, char *why, size_t cap);
 
 #endif

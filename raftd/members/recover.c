@@ -44,15 +44,9 @@ struct recover {
 static struct span
 status_text(struct raftd *d, const char *uuid)
 {
-	static const char *const names[] = {
-		[MEMBER_NONE] = "none", [MEMBER_ALIVE] = "alive", [MEMBER_LEAVING] = "leaving", [MEMBER_LEFT] = "left",
-		[MEMBER_FAILED] = "failed",
-	};
 	struct gossip_server g;
 
-	if (!gossip_find_server(d->gossip, uuid, &g) || g.status >= sizeof(names) / sizeof(names[0]))
-		return span_str("none");
-	return span_str(names[g.status]);
+	return span_str(member_status_name(gossip_find_server(d->gossip, uuid, &g) ? g.status : MEMBER_NONE));
 }
 
 static const char *

@@ -117,19 +117,13 @@ gossip_count(const struct gossip *g)
 }
 
 bool
-gossip_synced(const struct gossip *g)
-{
-	return g->client.synced;
-}
-
-bool
 gossip_settled(struct gossip *g, struct mono time)
 {
 	const struct raft_config *c = engine_config(g->d->engine);
 	struct gossip_server s;
 	unsigned known = 0;
 
-	if (!gossip_synced(g) || mono_before(mono_sub(clock_mono(), g->whole), time))
+	if (!g->client.synced || mono_before(mono_sub(clock_mono(), g->whole), time))
 		return false;
 	for (unsigned i = 0; i < c->count; i++)
 		known += c->servers[i].voter && gossip_find_server(g, c->servers[i].uuid, &s);
@@ -233,7 +227,7 @@ announce(struct gossip *g)
 	struct buf b = BUF_INIT(1024);
 	enum tv_err err;
 
-	if (!gossip_synced(g))
+	if (!g->client.synced)
 		return;			/* when gossipd is back */
 	schema_pack(&msg_fire_schema, &(struct msg_fire){ POOL_LAN, span_str("consul:new-leader"),
 	    span_str(g->d->cluster.node_name), false }, &b);
@@ -286,13 +280,13 @@ on_change(void *ctx, struct member_slot *e, uint8_t before)
 			e->forced = false;
 		if (e->m->status == MEMBER_ALIVE && as_server(e, &s)) {
 			look_for_twin(g, e, &s);
-			if (gossip_synced(g))
+			if (g->client.synced)
 				g->hooks->server_alive(g->d, s.uuid);
 		}
 	}
 	mark_refused(g, e == NULL ? NULL : e->m);
 	g->hooks->members_changed(g->d);
-	if (gossip_synced(g) && (e == NULL || e->server))
+	if (g->client.synced && (e == NULL || e->server))
 		g->hooks->servers_changed(g->d);
 	if (e == NULL)
 		g->whole = clock_mono();
@@ -328,7 +322,7 @@ gossip_look(struct gossip *g)
 		g->silent = false;
 		return;
 	}
-	if (gossip_synced(g) && !g->silent)
+	if (g->client.synced && !g->silent)
 		g->well = clock_mono();
 	switch (silence_look(&g->silence, &conf, clock_mono(), chan_signs(c))) {
 	case SILENCE_ASK:
@@ -346,7 +340,7 @@ gossip_look(struct gossip *g)
 enum daemon_state
 gossip_daemon(const struct gossip *g)
 {
-	return g->silent ? DAEMON_SILENT : gossip_synced(g) ? DAEMON_ANSWERS : DAEMON_AWAY;
+	return g->silent ? DAEMON_SILENT : g->client.synced ? DAEMON_ANSWERS : DAEMON_AWAY;
 }
 
 enum daemon_state
@@ -420,7 +414,7 @@ on_down(void *ctx, enum tv_err why, unsigned failures UNUSED)
 	if (g->d->left) {
 		log_info("triumvir", "server has left");
 		daemon_quit(0);
-	} else if (gossip_synced(g)) {
+	} else if (g->client.synced) {
 		log_warn("raftd", "no connection to gossipd (%s); continuing with the members known", tv_strerror(why));
 	}
 }

@@ -38,8 +38,6 @@ struct gossip_hooks {
 /* Starts dialling run_dir/gossipd.sock.  hooks must live as long.  NULL: no memory. */
 struct gossip *gossip_new(struct raftd *d, const struct gossip_hooks *hooks);
 void gossip_free(struct gossip *g);
-/* Connected, and the members were told. */
-bool gossip_synced(const struct gossip *g);
 /*
  * Does its view say which members are not there?  It has been whole for at least that time without a break, which a gossipd that
  * lost its memory needs to find the others again; and it has most voters of the configuration.

@@ -103,8 +103,6 @@ uint64_t store_next_index(const struct log_store *s);
 int store_file_seen(struct log_store *s, uint32_t number);
 /* Takes over what a record says, which was put at this place.  The file was seen.  ENOMEM, or EINVAL: it cannot be. */
 int store_index_apply(struct log_store *s, const struct log_frame *f, const DB_LSN *at);
-/* Place of an index that is live; NULL: not known.  *end: first index that is not there any more. */
-const struct log_place *store_place_find(const struct log_store *s, uint64_t index, uint64_t *end);
 /* Files that nothing needs any more become trash, once what said so is durable. */
 void store_files_discard(struct log_store *s);
 /*

@@ -31,17 +31,6 @@ node_move(struct node *n, enum node_state to, struct mono now)
 	n->state = (uint8_t)to;
 }
 
-const char *
-member_status_name(enum member_status s)
-{
-	static const char *const names[] = {
-		[MEMBER_NONE] = "none", [MEMBER_ALIVE] = "alive", [MEMBER_LEAVING] = "leaving",
-		[MEMBER_LEFT] = "left", [MEMBER_FAILED] = "failed",
-	};
-
-	return (unsigned)s < sizeof(names) / sizeof(names[0]) ? names[s] : "invalid";
-}
-
 uint64_t
 table_hash(const struct table *t, struct span name)
 {

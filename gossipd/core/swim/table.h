@@ -133,6 +133,5 @@ enum tv_err table_set(struct table *t, struct node *n, struct span meta, const s
 
 /* Steps from which a state may be reached.  A step outside this table is our own mistake. */
 void node_move(struct node *n, enum node_state to, struct mono now);
-const char *member_status_name(enum member_status s);
 
 #endif

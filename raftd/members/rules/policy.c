@@ -21,21 +21,29 @@ policy_seat(const struct raft_config *newest, const struct raft_config *committe
 	return newest->index == committed->index ? SEAT_NONE : SEAT_OPEN;
 }
 
+/* Voters that are healthy. */
+static unsigned
+healthy_voters(const struct raft_config *c, const raft_id *healthy, unsigned healthy_count)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->count; i++)
+		n += c->servers[i].voter && in_list(healthy, healthy_count, c->servers[i].id);
+	return n;
+}
+
 bool
 policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *healthy, unsigned healthy_count,
     char *text, size_t cap)
 {
 	const struct raft_server_conf *s = raft_config_find(c, id);
-	unsigned voters = raft_config_voters(c), alive = 0, left;
+	unsigned voters = raft_config_voters(c), alive = healthy_voters(c, healthy, healthy_count), left;
 
 	text[0] = '\0';
 	if (s == NULL || !s->voter)
 		return true;
 	if (raft_removal_keeps_quorum(c, id, healthy, healthy_count))
 		return true;
-	for (unsigned i = 0; i < c->count; i++)
-		if (c->servers[i].voter && in_list(healthy, healthy_count, c->servers[i].id))
-			alive++;
 	left = alive - (in_list(healthy, healthy_count, id) ? 1 : 0);
 	snprintf(text, cap, "the quorum would be lost: %u of %u voters %s healthy; without %s there are %u voters, "
 	    "which need %u healthy ones, and %u would be left", alive, voters, alive == 1 ? "is" : "are", s->name,
@@ -43,23 +51,16 @@ policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *health
 	return false;
 }
 
-/* Voters of the configuration that are healthy. */
-static unsigned
-healthy_voters(const struct policy_input *in)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < in->config->count; i++)
-		n += in->config->servers[i].voter &&
-		    in_list(in->healthy, in->healthy_count, in->config->servers[i].id);
-	return n;
-}
-
-bool
-policy_may_clean_up(const struct policy_input *in, raft_id id, char *text, size_t cap)
+/*
+ * May the leader remove this dead server by itself?  Beyond the above: the healthy voters are a majority of the
+ * configuration as it stands, and min_voters are left.  Else false, and why in one sentence.
+ */
+static bool
+may_clean_up(const struct policy_input *in, raft_id id, char *text, size_t cap)
 {
 	const struct raft_server_conf *s = raft_config_find(in->config, id);
-	unsigned voters = raft_config_voters(in->config), alive = healthy_voters(in);
+	unsigned voters = raft_config_voters(in->config);
+	unsigned alive = healthy_voters(in->config, in->healthy, in->healthy_count);
 
 	text[0] = '\0';
 	if (s == NULL || !s->voter)
@@ -103,6 +104,15 @@ configured(const struct raft_config *c, const char *uuid)
 	return NULL;
 }
 
+/* True, for callers that return it. */
+static bool
+decided(struct policy_decision *out, enum policy_action action, const struct raft_server_conf *s)
+{
+	out->action = action;
+	out->server = *s;
+	return true;
+}
+
 /* Removes the server if quorum stays; else tells why not.  True: decided. */
 static bool
 try_remove(const struct policy_input *in, const struct raft_server_conf *s, const char *why,
@@ -111,10 +121,8 @@ try_remove(const struct policy_input *in, const struct raft_server_conf *s, cons
 	char text[256];
 
 	if (policy_may_remove(in->config, s->id, in->healthy, in->healthy_count, text, sizeof(text))) {
-		out->action = POLICY_REMOVE;
-		out->server = *s;
 		snprintf(out->why, sizeof(out->why), "%s", why);
-		return true;
+		return decided(out, POLICY_REMOVE, s);
 	}
 	snprintf(out->why, sizeof(out->why), "not removing %.64s, which %.48s: %.200s", s->name, why, text);
 	return false;
@@ -126,11 +134,9 @@ try_clean_up(const struct policy_input *in, const struct raft_server_conf *s, st
 {
 	char text[256];
 
-	if (policy_may_clean_up(in, s->id, text, sizeof(text))) {
-		out->action = POLICY_REMOVE;
-		out->server = *s;
+	if (may_clean_up(in, s->id, text, sizeof(text))) {
 		snprintf(out->why, sizeof(out->why), "failed");
-		return true;
+		return decided(out, POLICY_REMOVE, s);
 	}
 	snprintf(out->why, sizeof(out->why), "not removing %.64s, which failed: %.200s", s->name, text);
 	return false;
@@ -164,11 +170,8 @@ try_demote(const struct policy_input *in, const struct raft_server_conf *s, stru
 {
 	char text[256];
 
-	if (policy_may_remove(in->config, s->id, in->healthy, in->healthy_count, text, sizeof(text))) {
-		out->action = POLICY_DEMOTE;
-		out->server = *s;
-		return true;
-	}
+	if (policy_may_remove(in->config, s->id, in->healthy, in->healthy_count, text, sizeof(text)))
+		return decided(out, POLICY_DEMOTE, s);
 	snprintf(out->why, sizeof(out->why), "not demoting %.64s, whose disk went back, while it catches up: %.200s", s->name, text);
 	return false;
 }
@@ -179,8 +182,7 @@ decide_name(const struct raft_server_conf *s, const char *name, struct policy_de
 {
 	if (name == NULL || strcmp(name, s->name) == 0)
 		return false;
-	out->action = POLICY_RENAME;
-	out->server = *s;
+	(void)decided(out, POLICY_RENAME, s);
 	snprintf(out->server.name, sizeof(out->server.name), "%s", name);
 	return true;
 }
@@ -209,11 +211,8 @@ decide_configured(const struct policy_input *in, const struct raft_server_conf *
 		 * A server that leaves on its own gives up its seat first and says good-bye then; one that still has a seat was forced
 		 * out, also when that came before any server saw it fail.
 		 */
-		if ((g->forced || !in_list(in->healthy, in->healthy_count, s->id)) && !g->tombstoned) {
-			out->action = POLICY_TOMBSTONE;
-			out->server = *s;
-			return true;
-		}
+		if ((g->forced || !in_list(in->healthy, in->healthy_count, s->id)) && !g->tombstoned)
+			return decided(out, POLICY_TOMBSTONE, s);
 		return try_remove(in, s, "left", out);
 	}
 	if (g->store_id[0] != '\0' && strcmp(g->store_id, s->store_id) != 0)
@@ -222,19 +221,14 @@ decide_configured(const struct policy_input *in, const struct raft_server_conf *
 	    !in_list(in->healthy, in->healthy_count, s->id))
 		return try_clean_up(in, s, out);
 	if (g->status == MEMBER_ALIVE && g->store_id[0] != '\0' && strcmp(g->addr, s->addr) != 0) {
-		out->action = POLICY_UPDATE_ADDR;
-		out->server = *s;
+		(void)decided(out, POLICY_UPDATE_ADDR, s);
 		snprintf(out->server.addr, sizeof(out->server.addr), "%s", g->addr);
 		return true;
 	}
 	if (g->status == MEMBER_ALIVE && g->store_id[0] != '\0' && decide_name(s, g->name, out))
 		return true;
-	if (!s->voter && g->status == MEMBER_ALIVE && in_list(in->caught_up, in->caught_up_count, s->id)) {
-		out->action = POLICY_PROMOTE;
-		out->server = *s;
-		return true;
-	}
-	return false;
+	return !s->voter && g->status == MEMBER_ALIVE && in_list(in->caught_up, in->caught_up_count, s->id) &&
+	    decided(out, POLICY_PROMOTE, s);
 }
 
 /* A server that gossip knows and the configuration does not. */
@@ -253,12 +247,8 @@ decide_new(const struct policy_input *in, const struct policy_server *g, struct 
 		    RAFT_SERVERS_MAX);
 		return false;
 	}
+	raft_server_conf_fill(&out->server, g->uuid, g->store_id, g->name, g->addr);
 	out->action = POLICY_ADD;
-	snprintf(out->server.uuid, sizeof(out->server.uuid), "%s", g->uuid);
-	snprintf(out->server.store_id, sizeof(out->server.store_id), "%s", g->store_id);
-	snprintf(out->server.name, sizeof(out->server.name), "%s", g->name);
-	snprintf(out->server.addr, sizeof(out->server.addr), "%s", g->addr);
-	out->server.id = raft_id_of(g->uuid, g->store_id);
 	return true;
 }
 

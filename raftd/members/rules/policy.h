@@ -69,10 +69,4 @@ enum policy_seat policy_seat(const struct raft_config *newest, const struct raft
  */
 bool policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *healthy, unsigned healthy_count,
     char *text, size_t cap);
-/*
- * May the leader remove this dead server by itself?  Beyond the above: the healthy voters are a majority of the
- * configuration as it stands, and min_voters are left.  Else false, and why in one sentence.
- */
-bool policy_may_clean_up(const struct policy_input *in, raft_id id, char *text, size_t cap);
-
 #endif
