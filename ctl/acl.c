@@ -280,10 +280,6 @@ rule_row(const struct acl_rule *r)
 void
 acl_print_rules(const char *text)
 {
-	static const struct column columns[] = {
-		{ "Resource", "Resource", NULL }, { "Name", "Name", NULL }, { "Match", "Match", NULL },
-		{ "Access", "Access", NULL }, { "Line", "Line", NULL }, { NULL, NULL, NULL },
-	};
 	struct buf why = BUF_INIT(4096);
 	struct acl_rules *rules;
 	json_t *rows = json_array();
@@ -296,7 +292,7 @@ acl_print_rules(const char *text)
 	} else {
 		for (uint32_t i = 0; i < rules->count; i++)
 			json_array_append_new(rows, rule_row(&rules->rule[i]));
-		out_rows(rows, columns);
+		out_rows(rows, COLUMNS(COL("Resource"), COL("Name"), COL("Match"), COL("Access"), COL("Line")));
 	}
 	acl_rules_free(rules);
 	json_decref(rows);

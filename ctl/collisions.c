@@ -22,10 +22,10 @@ static bool
 read_member(const json_t *m, struct one *out)
 {
 	const json_t *tags = json_object_get(m, "Tags");
-	json_int_t status = json_integer_value(json_object_get(m, "Status"));
+	json_int_t status = json_int(m, "Status");
 
 	*out = (struct one){ .name = json_text(m, "Name"), .id = json_text(tags, "id"), .addr = json_text(m, "Addr"),
-	    .dc = json_text(tags, "dc"), .port = json_integer_value(json_object_get(m, "Port")) };
+	    .dc = json_text(tags, "dc"), .port = json_int(m, "Port") };
 	return out->id[0] != '\0' && (status == MEMBER_ALIVE || status == MEMBER_LEAVING);
 }
 

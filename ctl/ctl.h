@@ -128,40 +128,68 @@ bool ctl_file(const struct ctl *ctl, const char *name, struct buf *out);
 /* Appends "?name=value" or "&name=value" to a path; value NULL: nothing, "": only the name. */
 void ctl_param(struct buf *path, const char *name, const char *value);
 
-/* A column of a table for people. */
+/* A column of a table for people, as one of the macros makes it. */
 struct column {
 	const char *head;
-	const char *key;		/* a text, a number or a truth value of the row; or else */
-	const char *(*text)(json_t *row);	/* a text that lives as long as the row, see row_keep() */
+	/* A text, a number, a truth value or a list of texts of the row; of "A.B" member B of its member A. */
+	const char *key;
+	const char *none;		/* shown in place of an empty text */
+	const char *(*text)(json_t *row);	/* or else: a text that lives as long as the row, see row_keep() */
 };
+#define COL(key) COL_AS(key, key)
+#define COL_AS(head, key) COL_OR(head, key, "")
+#define COL_OR(head, key, none) { head, key, none, NULL }
+#define COL_BY(head, text) { head, NULL, "", text }
+#define COL_END { NULL, NULL, NULL, NULL }
+#define COLUMNS(...) ((const struct column[]){ __VA_ARGS__, COL_END })
 
 /* What it shows of a row; lives as long as that. */
 const char *out_cell(json_t *row, const struct column *column);
-/* Prints an array of objects as a table with aligned columns, 16 at most, ended by a head NULL. */
+/* Prints an array of objects as a table with aligned columns, 16 at most. */
 void out_rows(json_t *rows, const struct column *columns);
 /* Keeps a text in a row as "_NAME", for as long as that lives; the text, or "". */
 const char *row_keep(json_t *row, const char *name, json_t *text);
 /* Indented JSON and a newline. */
 void out_json(const json_t *value);
+/* The same of a value that is taken over; returns exit status 0. */
+int out_json_new(json_t *value);
 /* One JSON value in one line. */
 void out_json_line(const json_t *value);
 /* Bytes that others made up, as printable text: control characters escaped.  The caller frees it. */
 char *out_safe(struct span bytes);
 /* Text member of an object, or "". */
 const char *json_text(const json_t *obj, const char *key);
+/* Of "A.B" member B of member A; NULL: none.  The same of a text ("" without one), a number (0) and a truth value. */
+json_t *json_at(const json_t *obj, const char *path);
+const char *json_text_at(const json_t *obj, const char *path);
+long long json_int(const json_t *obj, const char *path);
+bool json_flag(const json_t *obj, const char *path);
 /* Makes all texts and keys in it fit for a terminal: what is not printable becomes \xNN. */
 void json_safe(json_t *value);
 /* Prints text of others; of control characters only line feeds stay. */
 void out_lines(FILE *to, struct span text);
-/* PUTs nothing; prints `ok` (unless NULL) when it worked, else complains.  Returns the exit status. */
+
+/* -- ctl/ask.c: questions, in the name of the verb, whose failures are told by these functions -- */
+
+/* Prints "clusterctl: VERB: " and a sentence to stderr; returns exit status 1. */
+int ctl_fail(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Appends BEFORE[NAME]REST, where the name is encoded (NULL: none), with the parameters that the call gives. */
+void ctl_path(const struct ctl *ctl, struct buf *path, const char *before, const char *name, const char *rest);
+/* Asks for what has no answer but that it was done; returns the exit status. */
+int ctl_send(struct ctl *ctl, const char *method, const char *path, struct span body, long timeout_s);
+/* PUTs nothing; prints `ok` (unless NULL) when it worked.  Returns the exit status. */
 int ctl_put(struct ctl *ctl, const char *path, long timeout_s, const char *ok);
-/* GETs JSON in the name of the verb; complains itself and returns NULL on failure.  The caller json_decref()s it. */
+/* The JSON of an answer as it came; NULL: it failed.  The caller json_decref()s it. */
+json_t *ctl_answer(struct ctl *ctl, const char *method, const char *path, struct span body, long timeout_s);
+/* The same of GET, fit for a terminal without --json; and of a list it is told when it is not all there is. */
 json_t *ctl_get(struct ctl *ctl, const char *path);
-/*
- * GETs JSON from PATH[NAME]REST with the parameters that the call gives, and shows it: as it is with --json, else by
- * print.  Returns the exit status.
- */
-int ctl_show(struct ctl *ctl, const char *path, const char *name, const char *rest, void (*print)(json_t *answer));
+/* GETs JSON without a word when it fails; NULL then. */
+json_t *ctl_try(struct ctl *ctl, const char *path, long timeout_s);
+/* Shows an answer, which is taken over: as it is with --json, else by print.  Returns the exit status: NULL is 1. */
+int ctl_out(struct ctl *ctl, json_t *answer, void (*print)(json_t *answer));
+/* GETs JSON from ctl_path(), and shows it by print, or as a table.  Return the exit status. */
+int ctl_show(struct ctl *ctl, const char *before, const char *name, const char *rest, void (*print)(json_t *answer));
+int ctl_show_rows(struct ctl *ctl, const char *before, const char *name, const struct column *columns);
 
 /* A line that is rewritten in place on a terminal, or printed every few seconds elsewhere (stderr). */
 struct progress {

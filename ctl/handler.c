@@ -69,8 +69,8 @@ describe_self(struct handler *h, struct ctl *ctl)
 
 	if (self == NULL)
 		return false;
-	json_t *tags = json_object_get(json_object_get(self, "Member"), "Tags");
-	handler_set(h, "SERF_SELF_NAME", span_str(json_text(json_object_get(self, "Config"), "NodeName")));
+	json_t *tags = json_at(self, "Member.Tags");
+	handler_set(h, "SERF_SELF_NAME", span_str(json_text_at(self, "Config.NodeName")));
 	handler_set(h, "SERF_SELF_ROLE", span_str(json_text(tags, "role")));
 	json_object_foreach(tags, key, value) {
 		variable_name("SERF_TAG_", key, name);

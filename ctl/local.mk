@@ -6,7 +6,7 @@ ctl_libctl_a_SOURCES = \
 	ctl/acl.c ctl/acl.h ctl/answer.c ctl/args.c ctl/child.c ctl/child.h ctl/client.h ctl/collisions.c \
 	ctl/collisions.h ctl/ctl.h ctl/follow.c ctl/follow.h ctl/handler.c ctl/handler.h ctl/help.c \
 	ctl/json_errors.c ctl/json_errors.h ctl/kv_entries.c ctl/kv_entries.h ctl/local_socket.c \
-	ctl/local_socket.h ctl/lock_rules.c ctl/lock_rules.h ctl/out.c ctl/raftd_leave.c ctl/raftd_leave.h \
+	ctl/local_socket.h ctl/lock_rules.c ctl/lock_rules.h ctl/ask.c ctl/out.c ctl/raftd_leave.c ctl/raftd_leave.h \
 	ctl/resource.c ctl/resource.h ctl/run.c ctl/safe.c ctl/snapfacts.c ctl/snapfacts.h ctl/tarball.c \
 	ctl/tarball.h ctl/token.c ctl/verbs.c \
 	ctl/cmd/cmd_acl_explain.c ctl/cmd/cmd_acl_method.c ctl/cmd/cmd_acl_policy.c ctl/cmd/cmd_acl_token.c \

@@ -121,7 +121,7 @@ semaphore_look(const json_t *entries, const char *key, const char *session, json
 		out->verdict = LOCK_STRANGE;
 		return;
 	}
-	out->limit = json_integer_value(json_object_get(value, "Limit"));
+	out->limit = json_int(value, "Limit");
 	if (out->limit != limit)
 		out->verdict = LOCK_OTHER_LIMIT;
 	else

@@ -16,75 +16,6 @@
 #define PROGRESS_TTY_NS 100000000
 #define PROGRESS_PLAIN_NS 5000000000
 
-struct client *
-ctl_client(struct ctl *ctl)
-{
-	if (ctl->client == NULL) {
-		ctl->client = ctl_new_client(ctl);
-		if (ctl->timeout.ns > 0)
-			client_within(ctl->client, ctl->timeout);
-	}
-	client_keep_bytes(ctl->client, ctl->json);
-	return ctl->client;
-}
-
-bool
-ctl_value(const struct ctl *ctl, const char *arg, struct buf *out)
-{
-	FILE *f;
-	uint8_t *p;
-	size_t n;
-
-	if (strcmp(arg, "-") != 0 && arg[0] != '@') {
-		buf_puts(out, arg);
-		return !out->failed;
-	}
-	f = arg[0] == '@' ? fopen(arg + 1, "rb") : stdin;
-	if (f != NULL)
-		while ((p = buf_room(out, 65536)) != NULL && (n = fread(p, 1, 65536, f)) > 0)
-			out->len += n;
-	if (f == NULL || ferror(f)) {
-		fprintf(stderr, "clusterctl: %s: %s: %s\n", ctl->verb->words, f == stdin ? "standard input" : arg + 1,
-		    strerror(errno));
-		if (f != NULL && f != stdin)
-			fclose(f);
-		return false;
-	}
-	if (f != stdin)
-		fclose(f);
-	if (out->failed)
-		fprintf(stderr, "clusterctl: %s: the value is larger than %zu bytes\n", ctl->verb->words,
-		    out->max - 65536);
-	return !out->failed;
-}
-
-bool
-ctl_file(const struct ctl *ctl, const char *name, struct buf *out)
-{
-	struct buf arg = BUF_INIT(1u << 16);
-	bool good;
-
-	if (strcmp(name, "-") != 0)
-		buf_u8(&arg, '@');
-	buf_puts(&arg, name);
-	good = ctl_value(ctl, buf_cstr(&arg), out);
-	buf_done(&arg);
-	return good;
-}
-
-void
-ctl_param(struct buf *path, const char *name, const char *value)
-{
-	if (value == NULL)
-		return;
-	buf_puts(path, path->len > 0 && memchr(path->data, '?', path->len) != NULL ? "&" : "?");
-	buf_puts(path, name);
-	if (value[0] == '\0')
-		return;
-	buf_u8(path, '=');
-	client_encode(path, value, false);
-}
-
 const char *
 row_keep(json_t *row, const char *name, json_t *text)
 {
@@ -95,16 +26,45 @@ row_keep(json_t *row, const char *name, json_t *text)
 	return json_text(row, key);
 }
 
+json_t *
+json_at(const json_t *obj, const char *path)
+{
+	for (const char *dot; (dot = strchr(path, '.')) != NULL; path = dot + 1)
+		obj = json_object_getn(obj, path, (size_t)(dot - path));
+	return json_object_get(obj, path);
+}
+
+/* "a,b" of a list of texts. */
+static const char *
+keep_list(json_t *row, const char *key, const json_t *list)
+{
+	struct buf text = BUF_INIT(1u << 20);
+	const char *kept;
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(list, i, v)
+		buf_printf(&text, "%s%s", i > 0 ? "," : "", json_string_value(v));
+	kept = row_keep(row, key, json_string(buf_cstr(&text)));
+	buf_done(&text);
+	return kept;
+}
+
 const char *
 out_cell(json_t *row, const struct column *column)
 {
-	const json_t *v = column->text == NULL ? json_object_get(row, column->key) : NULL;
+	const json_t *v = column->text == NULL ? json_at(row, column->key) : NULL;
+	const char *text = json_string_value(v);
 
 	if (column->text != NULL)
 		return column->text(row);
 	if (json_is_integer(v))
-		return row_keep(row, column->key, json_sprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v)));
-	return json_is_boolean(v) ? (json_is_true(v) ? "true" : "false") : json_text(row, column->key);
+		text = row_keep(row, column->key, json_sprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v)));
+	else if (json_is_boolean(v))
+		text = json_is_true(v) ? "true" : "false";
+	else if (json_is_array(v))
+		text = keep_list(row, column->key, v);
+	return text != NULL && text[0] != '\0' ? text : column->none;
 }
 
 void
@@ -139,6 +99,14 @@ out_json(const json_t *value)
 	putchar('\n');
 }
 
+int
+out_json_new(json_t *value)
+{
+	out_json(value);
+	json_decref(value);
+	return 0;
+}
+
 void
 out_json_line(const json_t *value)
 {
@@ -168,53 +136,24 @@ json_text(const json_t *obj, const char *key)
 	return text == NULL ? "" : text;
 }
 
-json_t *
-ctl_get(struct ctl *ctl, const char *path)
+const char *
+json_text_at(const json_t *obj, const char *path)
 {
-	char words[128] = "";
+	const char *text = json_string_value(json_at(obj, path));
 
-	/* As they are typed: one row has a word that may be left out. */
-	for (const char *w = ctl->verb->words; *w != '\0' && strlen(words) + 1 < sizeof(words); w++)
-		if (*w != '[' && *w != ']')
-			strncat(words, w, 1);
-	return client_get_json(ctl_client(ctl), words, path);
+	return text == NULL ? "" : text;
 }
 
-int
-ctl_show(struct ctl *ctl, const char *path, const char *name, const char *rest, void (*print)(json_t *answer))
+long long
+json_int(const json_t *obj, const char *path)
 {
-	struct buf whole = BUF_INIT(1u << 20);
-	json_t *answer;
-
-	buf_puts(&whole, path);
-	if (name != NULL)
-		client_encode(&whole, name, false);
-	buf_puts(&whole, rest);
-	ctl_params(ctl, &whole);
-	answer = ctl_get(ctl, buf_cstr(&whole));
-	buf_done(&whole);
-	if (answer == NULL)
-		return 1;
-	if (ctl->json)
-		out_json(answer);
-	else
-		print(answer);
-	json_decref(answer);
-	return 0;
+	return (long long)json_integer_value(json_at(obj, path));
 }
 
-int
-ctl_put(struct ctl *ctl, const char *path, long timeout_s, const char *ok)
+bool
+json_flag(const json_t *obj, const char *path)
 {
-	struct client_answer a;
-	int rc = 0;
-
-	if (!client_do(ctl_client(ctl), "PUT", path, SPAN_NONE, timeout_s, &a))
-		rc = client_complain(ctl->client, ctl->verb->words, &a);
-	else if (ok != NULL)
-		puts(ok);
-	client_answer_done(&a);
-	return rc;
+	return json_is_true(json_at(obj, path));
 }
 
 void

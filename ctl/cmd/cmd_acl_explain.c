@@ -95,10 +95,10 @@ ask_agent(struct explain *x)
 	client_answer_done(&a);
 	json_t *debug = json_object_get(self, "DebugConfig");
 	if (x->dc[0] == '\0')
-		(void)span_copy(span_str(json_text(json_object_get(self, "Config"), "Datacenter")), x->dc,
+		(void)span_copy(span_str(json_text_at(self, "Config.Datacenter")), x->dc,
 		    sizeof(x->dc));
 	if (x->default_from == NULL &&
-	    !read_default(x, json_text(json_object_get(debug, "ACLResolverSettings"), "ACLDefaultPolicy"), "the agent"))
+	    !read_default(x, json_text_at(debug, "ACLResolverSettings.ACLDefaultPolicy"), "the agent"))
 		(void)read_default(x, json_text(debug, "ACLDefaultPolicy"), "the agent");
 	json_decref(self);
 }

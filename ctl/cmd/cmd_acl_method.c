@@ -18,16 +18,13 @@ print_config(json_t *safe, const json_t *thing)
 const struct resource resource_methods = {
 	.words = "acl auth-method", .noun = "auth-method", .one = "acl/auth-method", .all = "acl/auth-methods",
 	.key = "Name",
-	.columns = (const struct column[]){
-		{ "Name", "Name", NULL }, { "Type", "Type", NULL }, { "DisplayName", "DisplayName", NULL },
-		{ "MaxTokenTTL", "MaxTokenTTL", NULL }, { "TokenLocality", "TokenLocality", NULL },
-		{ "Description", "Description", NULL }, { NULL, NULL, NULL },
-	},
-	.lines = (const struct column[]){
-		{ "Name:", "Name", NULL }, { "Type:", "Type", NULL }, { "Display name:", "DisplayName", NULL },
-		{ "Description:", "Description", NULL }, { "Tokens live:", "MaxTokenTTL", NULL },
-		{ "Tokens are:", "TokenLocality", NULL }, { NULL, NULL, NULL },
-	},
+	.columns = COLUMNS(
+		COL("Name"), COL("Type"), COL("DisplayName"), COL("MaxTokenTTL"), COL("TokenLocality"),
+		COL("Description")),
+	.lines = COLUMNS(
+		COL_AS("Name:", "Name"), COL_AS("Type:", "Type"), COL_AS("Display name:", "DisplayName"),
+		COL_AS("Description:", "Description"), COL_AS("Tokens live:", "MaxTokenTTL"),
+		COL_AS("Tokens are:", "TokenLocality")),
 	.print_rest = print_config,
 	.fields = (const struct resource_field[]){
 		{ "type", "Type", resource_set_text }, { "display-name", "DisplayName", resource_set_text },
@@ -40,16 +37,11 @@ const struct resource resource_methods = {
 
 const struct resource resource_bindings = {
 	.words = "acl binding-rule", .noun = "binding-rule", .one = "acl/binding-rule", .all = "acl/binding-rules",
-	.columns = (const struct column[]){
-		{ "ID", "ID", NULL }, { "AuthMethod", "AuthMethod", NULL }, { "BindType", "BindType", NULL },
-		{ "BindName", "BindName", NULL }, { "Selector", "Selector", NULL },
-		{ "Description", "Description", NULL }, { NULL, NULL, NULL },
-	},
-	.lines = (const struct column[]){
-		{ "ID:", "ID", NULL }, { "Auth method:", "AuthMethod", NULL }, { "Description:", "Description", NULL },
-		{ "Selector:", "Selector", NULL }, { "Bind type:", "BindType", NULL },
-		{ "Bind name:", "BindName", NULL }, { NULL, NULL, NULL },
-	},
+	.columns = COLUMNS(
+		COL("ID"), COL("AuthMethod"), COL("BindType"), COL("BindName"), COL("Selector"), COL("Description")),
+	.lines = COLUMNS(
+		COL_AS("ID:", "ID"), COL_AS("Auth method:", "AuthMethod"), COL_AS("Description:", "Description"),
+		COL_AS("Selector:", "Selector"), COL_AS("Bind type:", "BindType"), COL_AS("Bind name:", "BindName")),
 	.fields = (const struct resource_field[]){
 		{ "method", "AuthMethod", resource_set_text }, { "description", "Description", resource_set_text },
 		{ "selector", "Selector", resource_set_text }, { "bind-type", "BindType", resource_set_text },

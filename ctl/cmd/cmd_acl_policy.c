@@ -9,21 +9,6 @@
 
 /* -- policies -- */
 
-static const char *
-datacenters(json_t *row)
-{
-	const json_t *list = json_object_get(row, "Datacenters"), *dc;
-	struct buf text = BUF_INIT(65536);
-	const char *kept;
-	size_t i;
-
-	json_array_foreach(list, i, dc)
-		buf_printf(&text, "%s%s", i > 0 ? "," : "", json_string_value(dc));
-	kept = row_keep(row, "datacenters", json_string(text.len > 0 ? buf_cstr(&text) : "all"));
-	buf_done(&text);
-	return kept;
-}
-
 static void
 print_rules(json_t *safe, const json_t *thing)
 {
@@ -49,14 +34,11 @@ set_datacenters(const struct ctl *ctl, const struct resource_field *f, json_t *t
 const struct resource resource_policies = {
 	.words = "acl policy", .noun = "policy", .one = "acl/policy", .all = "acl/policies",
 	.names = RESOURCE_BY_NAME, .key = "ID",
-	.columns = (const struct column[]){
-		{ "ID", "ID", NULL }, { "Name", "Name", NULL }, { "Datacenters", NULL, datacenters },
-		{ "Description", "Description", NULL }, { NULL, NULL, NULL },
-	},
-	.lines = (const struct column[]){
-		{ "ID:", "ID", NULL }, { "Name:", "Name", NULL }, { "Description:", "Description", NULL },
-		{ "Datacenters:", NULL, datacenters }, { NULL, NULL, NULL },
-	},
+	.columns = COLUMNS(
+		COL("ID"), COL("Name"), COL_OR("Datacenters", "Datacenters", "all"), COL("Description")),
+	.lines = COLUMNS(
+		COL_AS("ID:", "ID"), COL_AS("Name:", "Name"), COL_AS("Description:", "Description"),
+		COL_OR("Datacenters:", "Datacenters", "all")),
 	.print_rest = print_rules,
 	.fields = (const struct resource_field[]){
 		{ "name", "Name", resource_set_text }, { "valid-dc", "Datacenters", set_datacenters },
@@ -85,15 +67,11 @@ acl_policy_read(struct ctl *ctl)
 const struct resource resource_roles = {
 	.words = "acl role", .noun = "role", .one = "acl/role", .all = "acl/roles",
 	.names = RESOURCE_BY_NAME, .key = "ID",
-	.columns = (const struct column[]){
-		{ "ID", "ID", NULL }, { "Name", "Name", NULL }, { "Policies", NULL, acl_policies_text },
-		{ "Identities", NULL, acl_identities_text }, { "Description", "Description", NULL },
-		{ NULL, NULL, NULL },
-	},
-	.lines = (const struct column[]){
-		{ "ID:", "ID", NULL }, { "Name:", "Name", NULL }, { "Description:", "Description", NULL },
-		{ NULL, NULL, NULL },
-	},
+	.columns = COLUMNS(
+		COL("ID"), COL("Name"), COL_BY("Policies", acl_policies_text),
+		COL_BY("Identities", acl_identities_text), COL("Description")),
+	.lines = COLUMNS(
+		COL_AS("ID:", "ID"), COL_AS("Name:", "Name"), COL_AS("Description:", "Description")),
 	.print_rest = acl_print_links,
 	.fields = (const struct resource_field[]){
 		{ "name", "Name", resource_set_text }, { "description", "Description", resource_set_text },
@@ -157,14 +135,13 @@ static void
 print_replication(json_t *safe, const json_t *thing)
 {
 	static const struct column lines[] = {
-		{ "From datacenter:", "SourceDatacenter", NULL }, { "What:", "ReplicationType", NULL },
-		{ "Policies up to:", "ReplicatedIndex", NULL }, { "Roles up to:", "ReplicatedRoleIndex", NULL },
-		{ "Tokens up to:", "ReplicatedTokenIndex", NULL }, { "Last success:", NULL, last_success },
-		{ "Last error:", NULL, last_error }, { "What failed:", "LastErrorMessage", NULL },
-		{ NULL, NULL, NULL },
+		COL_AS("From datacenter:", "SourceDatacenter"), COL_AS("What:", "ReplicationType"),
+		COL_AS("Policies up to:", "ReplicatedIndex"), COL_AS("Roles up to:", "ReplicatedRoleIndex"),
+		COL_AS("Tokens up to:", "ReplicatedTokenIndex"), COL_BY("Last success:", last_success),
+		COL_BY("Last error:", last_error), COL_AS("What failed:", "LastErrorMessage"), COL_END
 	};
 
-	if (json_is_true(json_object_get(thing, "Enabled")))
+	if (json_flag(thing, "Enabled"))
 		resource_print(safe, lines);
 }
 
@@ -172,9 +149,8 @@ int
 acl_replication(struct ctl *ctl)
 {
 	const struct resource replication = {
-		.lines = (const struct column[]){
-			{ "Enabled:", "Enabled", NULL }, { "Running:", "Running", NULL }, { NULL, NULL, NULL },
-		},
+		.lines = COLUMNS(
+			COL_AS("Enabled:", "Enabled"), COL_AS("Running:", "Running")),
 		.print_rest = print_replication,
 	};
 

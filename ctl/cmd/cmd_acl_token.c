@@ -14,10 +14,9 @@
 /* -- showing -- */
 
 static const struct column token_lines[] = {
-	{ "AccessorID:", "AccessorID", NULL }, { "SecretID:", "SecretID", NULL },
-	{ "Description:", "Description", NULL }, { "Local:", "Local", NULL },
-	{ "Auth method:", "AuthMethod", NULL }, { "Created:", "CreateTime", NULL },
-	{ "Expires:", "ExpirationTime", NULL }, { NULL, NULL, NULL },
+	COL_AS("AccessorID:", "AccessorID"), COL_AS("SecretID:", "SecretID"), COL_AS("Description:", "Description"),
+	COL_AS("Local:", "Local"), COL_AS("Auth method:", "AuthMethod"), COL_AS("Created:", "CreateTime"),
+	COL_AS("Expires:", "ExpirationTime"), COL_END
 };
 
 /* The token is taken over.  instead: what stands in the place of its secret; NULL: that is shown. */
@@ -207,14 +206,6 @@ acl_set_agent_token(struct ctl *ctl)
 
 /* -- tokens -- */
 
-static const char *
-expires(json_t *row)
-{
-	const char *text = json_text(row, "ExpirationTime");
-
-	return text[0] != '\0' ? text : "never";
-}
-
 static int
 set_ttl(const struct ctl *ctl, const struct resource_field *f, json_t *thing)
 {
@@ -242,12 +233,10 @@ set_secret(const struct ctl *ctl, const struct resource_field *f, json_t *thing)
 
 const struct resource resource_tokens = {
 	.words = "acl token", .noun = "token", .one = "acl/token", .all = "acl/tokens",
-	.columns = (const struct column[]){
-		{ "AccessorID", "AccessorID", NULL }, { "Policies", NULL, acl_policies_text },
-		{ "Roles", NULL, acl_roles_text }, { "Identities", NULL, acl_identities_text },
-		{ "Local", "Local", NULL }, { "Expires", NULL, expires }, { "Description", "Description", NULL },
-		{ NULL, NULL, NULL },
-	},
+	.columns = COLUMNS(
+		COL("AccessorID"), COL_BY("Policies", acl_policies_text), COL_BY("Roles", acl_roles_text),
+		COL_BY("Identities", acl_identities_text), COL("Local"), COL_OR("Expires", "ExpirationTime", "never"),
+		COL("Description")),
 	.show = show_known,
 	.fields = (const struct resource_field[]){
 		{ "accessor", "AccessorID", resource_set_text }, { "ttl", "ExpirationTTL", set_ttl },

@@ -111,7 +111,7 @@ autopilot_set(struct ctl *ctl)
 		body = json_dumps(conf, JSON_COMPACT);
 	if (body != NULL) {
 		buf_printf(&path, CONFIGURATION "?cas=%lld",
-		    (long long)json_integer_value(json_object_get(conf, "ModifyIndex")));
+		    json_int(conf, "ModifyIndex"));
 		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), span_str(body), RAFT_TIMEOUT_S, &a))
 			rc = client_complain(ctl->client, ctl->verb->words, &a);
 		else if (!span_eqs(buf_span(&a.body), "true"))
@@ -143,7 +143,7 @@ contact(json_t *server)
 static const char *
 last_index(json_t *server)
 {
-	json_int_t index = json_integer_value(json_object_get(server, "LastIndex"));
+	json_int_t index = json_int(server, "LastIndex");
 
 	return index == 0 ? "unknown" : row_keep(server, "index", json_sprintf("%" JSON_INTEGER_FORMAT, index));
 }
@@ -151,26 +151,22 @@ last_index(json_t *server)
 static void
 health_table(const json_t *health)
 {
-	static const struct column columns[] = {
-		{ "Node", "Name", NULL }, { "Address", "Address", NULL }, { "Gossip", "SerfStatus", NULL },
-		{ "State", NULL, raft_state }, { "Voter", "Voter", NULL }, { "Healthy", "Healthy", NULL },
-		{ "Since", "StableSince", NULL }, { "Last contact", NULL, contact }, { "Last index", NULL, last_index },
-		{ NULL, NULL, NULL },
-	};
 	json_t *list = json_object_get(health, "Servers"), *s;
 	size_t i;
 
 	json_array_foreach(list, i, s)
 		(void)row_keep(s, "told", json_string(json_text(health, "Reason")));
-	out_rows(list, columns);
+	out_rows(list, COLUMNS(COL_AS("Node", "Name"), COL("Address"), COL_AS("Gossip", "SerfStatus"),
+	    COL_BY("State", raft_state), COL("Voter"), COL("Healthy"), COL_AS("Since", "StableSince"),
+	    COL_BY("Last contact", contact), COL_BY("Last index", last_index)));
 	json_array_foreach(list, i, s)
 		if (json_text(s, "Reason")[0] != '\0')
 			printf("%s is not healthy: %s.\n", json_text(s, "Name"), json_text(s, "Reason"));
 	if (json_text(health, "Reason")[0] != '\0')
 		printf("%s.\n", json_text(health, "Reason"));
 	printf("%s; %lld more may fail.\n",
-	    json_is_true(json_object_get(health, "Healthy")) ? "Healthy" : "Not healthy",
-	    (long long)json_integer_value(json_object_get(health, "FailureTolerance")));
+	    json_flag(health, "Healthy") ? "Healthy" : "Not healthy",
+	    json_int(health, "FailureTolerance"));
 }
 
 /* An answer that says how they are: 200 or 429. */
@@ -208,7 +204,7 @@ autopilot_health(struct ctl *ctl)
 		json_safe(v);
 		health_table(v);
 	}
-	rc = json_is_true(json_object_get(v, "Healthy")) ? 0 : 1;
+	rc = json_flag(v, "Healthy") ? 0 : 1;
 	json_decref(v);
 	client_answer_done(&a);
 	return rc;

@@ -5,28 +5,6 @@
 #include "ctl/ctl.h"
 
 static void
-print_nodes(json_t *list)
-{
-	static const struct column columns[] = {
-		{ "Node", "Node", NULL }, { "ID", "ID", NULL }, { "Address", "Address", NULL },
-		{ "DC", "Datacenter", NULL }, { NULL, NULL, NULL },
-	};
-
-	out_rows(list, columns);
-}
-
-static void
-print_instances(json_t *list)
-{
-	static const struct column columns[] = {
-		{ "Node", "Node", NULL }, { "Address", "Address", NULL }, { "ServiceID", "ServiceID", NULL },
-		{ "ServiceAddress", "ServiceAddress", NULL }, { NULL, NULL, NULL },
-	};
-
-	out_rows(list, columns);
-}
-
-static void
 print_names(json_t *list)
 {
 	const char *key;
@@ -45,7 +23,8 @@ print_names(json_t *list)
 int
 catalog_nodes(struct ctl *ctl)
 {
-	return ctl_show(ctl, "/v1/catalog/nodes", NULL, "", print_nodes);
+	return ctl_show_rows(ctl, "/v1/catalog/nodes", NULL,
+	    COLUMNS(COL("Node"), COL("ID"), COL("Address"), COL_AS("DC", "Datacenter")));
 }
 
 int
@@ -59,5 +38,6 @@ catalog_names(struct ctl *ctl)
 int
 catalog_service(struct ctl *ctl)
 {
-	return ctl_show(ctl, "/v1/catalog/service/", ctl->argv[0], "", print_instances);
+	return ctl_show_rows(ctl, "/v1/catalog/service/", ctl->argv[0],
+	    COLUMNS(COL("Node"), COL("Address"), COL("ServiceID"), COL("ServiceAddress")));
 }

@@ -36,8 +36,8 @@ read_catch_up(struct ctl *ctl, struct catch_up *out)
 	if (self == NULL)
 		return false;
 	json_safe(self);
-	raft = json_object_get(json_object_get(self, "Stats"), "raft");
-	out->server = raft != NULL || json_is_true(json_object_get(json_object_get(self, "Config"), "Server"));
+	raft = json_at(self, "Stats.raft");
+	out->server = raft != NULL || json_is_true(json_at(self, "Config.Server"));
 	out->voter = strcmp(json_text(raft, "suffrage"), "voter") == 0;
 	out->index = strtoull(json_text(raft, "applied_index"), NULL, 10);
 	out->of = strtoull(json_text(raft, "leader_last_index"), NULL, 10);
@@ -235,7 +235,7 @@ is_alive(struct ctl *ctl, const char *name)
 	client_answer_done(&a);
 	json_array_foreach(all, i, m)
 		if (strcmp(json_text(m, "Name"), name) == 0)
-			alive = json_integer_value(json_object_get(m, "Status")) == MEMBER_ALIVE;
+			alive = json_int(m, "Status") == MEMBER_ALIVE;
 	json_decref(all);
 	return alive;
 }

@@ -414,7 +414,7 @@ cmd_debug(struct ctl *ctl)
 	d.log = ctl_new_client(ctl);
 	d.errors = json_array();
 	progress_init(&d.progress);
-	rc = capture_all(&d, json_text(json_object_get(self, "Config"), "NodeName"));
+	rc = capture_all(&d, json_text_at(self, "Config.NodeName"));
 	json_decref(d.errors);
 	json_decref(self);
 	client_free(d.asker);

@@ -5,12 +5,6 @@
 
 #include "ctl/ctl.h"
 
-static json_int_t
-number(const json_t *obj, const char *key)
-{
-	return json_integer_value(json_object_get(obj, key));
-}
-
 /* "web.service.consul. A over UDP (512 bytes): NOERROR, 3 records, 84 bytes" */
 static void
 print_head(const json_t *e)
@@ -22,18 +16,18 @@ print_head(const json_t *e)
 	if (strcmp(json_text(e, "Transport"), "tcp") == 0)
 		printf("TCP: ");
 	else
-		printf("UDP (%" JSON_INTEGER_FORMAT " bytes): ", number(e, "UDPSize"));
+		printf("UDP (%" JSON_INTEGER_FORMAT " bytes): ", json_int(e, "UDPSize"));
 	if (rcode[0] == '\0')
 		puts("forwarded");
-	else if (number(e, "Bytes") == 0)
+	else if (json_int(e, "Bytes") == 0)
 		puts(rcode);
 	else
 		printf("%s, %zu record%s, %" JSON_INTEGER_FORMAT " bytes\n", rcode, records, records == 1 ? "" : "s",
-		    number(e, "Bytes"));
+		    json_int(e, "Bytes"));
 	printf("  it means: %s\n", json_text(e, "Meaning"));
 	if (json_text(e, "Why")[0] != '\0')
 		printf("  why: %s\n", json_text(e, "Why"));
-	if (!json_is_true(json_object_get(e, "Served")))
+	if (!json_flag(e, "Served"))
 		puts("  but this node serves no DNS: dns_port is 0 in its rpcd.conf");
 }
 
@@ -45,16 +39,16 @@ print_sources(const json_t *e)
 
 	json_array_foreach(json_object_get(e, "Sources"), i, s) {
 		const char *error = json_text(s, "Error"), *result = json_text(s, "Result");
-		json_int_t n = number(s, "Instances");
+		json_int_t n = json_int(s, "Instances");
 
 		printf("  looked up: %s in %s: %s; %s", json_text(s, "Asked"), json_text(s, "Datacenter"),
 		    json_text(s, "From"), result);
 		if (strcmp(result, "found") == 0 && n != 1)
 			printf(", %" JSON_INTEGER_FORMAT " instances", n);
-		if (number(s, "AgeMs") > 0)
-			printf(", %.1f s old", (double)number(s, "AgeMs") / 1000);
-		if (number(s, "LastContactMs") > 0 && !json_is_true(json_object_get(s, "Cached")))
-			printf(", %" JSON_INTEGER_FORMAT " ms behind the leader", number(s, "LastContactMs"));
+		if (json_int(s, "AgeMs") > 0)
+			printf(", %.1f s old", (double)json_int(s, "AgeMs") / 1000);
+		if (json_int(s, "LastContactMs") > 0 && !json_flag(s, "Cached"))
+			printf(", %" JSON_INTEGER_FORMAT " ms behind the leader", json_int(s, "LastContactMs"));
 		printf("%s%s\n", error[0] != '\0' ? ": " : "", error);
 	}
 }
@@ -68,11 +62,11 @@ print_ttls(const json_t *records)
 
 	json_array_foreach(records, i, r) {
 		json_array_foreach(records, k, before)
-			if (k >= i || (number(before, "TTL") == number(r, "TTL") &&
+			if (k >= i || (json_int(before, "TTL") == json_int(r, "TTL") &&
 			    strcmp(json_text(before, "TTLFrom"), json_text(r, "TTLFrom")) == 0))
 				break;
 		if (k == i)
-			printf("  TTL %" JSON_INTEGER_FORMAT ": %s\n", number(r, "TTL"), json_text(r, "TTLFrom"));
+			printf("  TTL %" JSON_INTEGER_FORMAT ": %s\n", json_int(r, "TTL"), json_text(r, "TTLFrom"));
 	}
 }
 
@@ -81,7 +75,7 @@ answered(json_t *row)
 {
 	const char *reason = json_text(row, "Reason");
 
-	if (json_is_true(json_object_get(row, "Answered")))
+	if (json_flag(row, "Answered"))
 		return "yes";
 	return row_keep(row, "answered", json_sprintf("no: %s", reason));
 }
@@ -89,29 +83,21 @@ answered(json_t *row)
 static void
 print_explanation(json_t *e)
 {
-	static const struct column records[] = {
-		{ "Section", "Section", NULL }, { "Name", "Name", NULL }, { "TTL", "TTL", NULL },
-		{ "Type", "Type", NULL }, { "Data", "Data", NULL }, { NULL, NULL, NULL },
-	};
-	static const struct column instances[] = {
-		{ "Node", "Node", NULL }, { "ID", "ID", NULL }, { "Address", "Address", NULL },
-		{ "Port", "Port", NULL }, { "State", "State", NULL }, { "Answered", NULL, answered },
-		{ NULL, NULL, NULL },
-	};
 	json_t *list = json_object_get(e, "Records");
-	json_int_t hidden = number(e, "InstancesNotShown");
+	json_int_t hidden = json_int(e, "InstancesNotShown");
 
 	print_head(e);
 	print_sources(e);
 	print_ttls(list);
 	if (json_array_size(list) > 0) {
 		putchar('\n');
-		out_rows(list, records);
+		out_rows(list, COLUMNS(COL("Section"), COL("Name"), COL("TTL"), COL("Type"), COL("Data")));
 	}
 	list = json_object_get(e, "Instances");
 	if (json_array_size(list) > 0) {
 		putchar('\n');
-		out_rows(list, instances);
+		out_rows(list, COLUMNS(COL("Node"), COL("ID"), COL("Address"), COL("Port"), COL("State"),
+		    COL_BY("Answered", answered)));
 	}
 	if (hidden > 0)
 		printf("and %" JSON_INTEGER_FORMAT " more instances, which are not shown\n", hidden);

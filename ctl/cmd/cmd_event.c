@@ -46,7 +46,7 @@ print_event(const json_t *event)
 
 	payload_of(event, &payload);
 	bytes = out_safe(buf_span(&payload));
-	printf("%s (ltime %" JSON_INTEGER_FORMAT ")%s%s\n", name, json_integer_value(json_object_get(event, "LTime")),
+	printf("%s (ltime %" JSON_INTEGER_FORMAT ")%s%s\n", name, json_int(event, "LTime"),
 	    bytes[0] != '\0' ? ": " : "", bytes);
 	fflush(stdout);
 	free(name);
@@ -152,7 +152,7 @@ handle(struct watch *w, const json_t *event)
 	int status;
 
 	payload_of(event, &payload);
-	snprintf(ltime, sizeof(ltime), "%" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(event, "LTime")));
+	snprintf(ltime, sizeof(ltime), "%" JSON_INTEGER_FORMAT, json_int(event, "LTime"));
 	handler_set(w->handler, "SERF_EVENT", span_str("user"));
 	handler_set(w->handler, "SERF_USER_EVENT", text_of(event, "Name"));
 	handler_set(w->handler, "SERF_USER_LTIME", span_str(ltime));

@@ -21,14 +21,6 @@ first_line(json_t *row)
 	return row_keep(row, "line", json_string(line));
 }
 
-static const char *
-service_of(json_t *row)
-{
-	const char *id = json_text(row, "ServiceID");
-
-	return id[0] != '\0' ? id : "(node)";
-}
-
 /* The worst first; in the order of the answer otherwise. */
 static unsigned
 rank(const json_t *check)
@@ -77,10 +69,6 @@ checks_of(json_t *list, const char *service)
 static void
 print(json_t *checks)
 {
-	static const struct column columns[] = {
-		{ "Status", "Status", NULL }, { "Node", "Node", NULL }, { "Service", NULL, service_of },
-		{ "Check", "CheckID", NULL }, { "Output", NULL, first_line }, { NULL, NULL, NULL },
-	};
 	json_t *sorted = json_array(), *c;
 	size_t i, count[3] = { 0 };
 
@@ -90,7 +78,8 @@ print(json_t *checks)
 				json_array_append(sorted, c);
 				count[r]++;
 			}
-	out_rows(sorted, columns);
+	out_rows(sorted, COLUMNS(COL("Status"), COL("Node"), COL_OR("Service", "ServiceID", "(node)"),
+	    COL_AS("Check", "CheckID"), COL_BY("Output", first_line)));
 	printf("%zu critical, %zu warning, %zu passing\n", count[0], count[1], count[2]);
 	json_decref(sorted);
 }

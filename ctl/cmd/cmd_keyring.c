@@ -11,7 +11,7 @@
 const char *
 keyring_pool_name(const json_t *pool, char *text, size_t cap)
 {
-	if (json_is_true(json_object_get(pool, "WAN")))
+	if (json_flag(pool, "WAN"))
 		snprintf(text, cap, "WAN");
 	else
 		snprintf(text, cap, "LAN (%s)", json_text(pool, "Datacenter"));
@@ -153,8 +153,8 @@ static void
 print_list(const json_t *list, bool show_keys)
 {
 	const struct column columns[] = {
-		{ "Pool", "Pool", NULL }, { "Key", "Key", NULL }, { "Members", "Members", NULL },
-		{ "Primary", "Primary", NULL }, { show_keys ? "Secret" : NULL, "Secret", NULL }, { NULL, NULL, NULL },
+		COL("Pool"), COL("Key"), COL("Members"), COL("Primary"),
+		COL_AS(show_keys ? "Secret" : NULL, "Secret"), COL_END
 	};
 	json_t *rows = json_array(), *pool, *count;
 	char name[KEYRING_POOL_BYTES];
@@ -169,7 +169,7 @@ print_list(const json_t *list, bool show_keys)
 			json_array_append_new(rows, json_pack("{s:s,s:s,s:o,s:O*,s:s}", "Pool",
 			    keyring_pool_name(pool, name, sizeof(name)), "Key", keyring_key(text, &key) ? key.id : "?",
 			    "Members", json_sprintf("%lld of %lld", (long long)json_integer_value(count),
-			    (long long)json_integer_value(json_object_get(pool, "NumNodes"))), "Primary",
+			    json_int(pool, "NumNodes")), "Primary",
 			    json_integer_value(primary) > 0 ? primary : NULL, "Secret", show_keys ? text : ""));
 		}
 	json_safe(rows);

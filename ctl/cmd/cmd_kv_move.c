@@ -172,7 +172,7 @@ complain_txn(struct import *m, const struct client_answer *a)
 	size_t i;
 
 	json_array_foreach(errors, i, error) {
-		json_int_t at = json_integer_value(json_object_get(error, "OpIndex"));
+		json_int_t at = json_int(error, "OpIndex");
 		char *what = out_safe(span_str(json_text(error, "What")));
 
 		if (at >= 0 && at < m->keys.n) {

@@ -39,9 +39,6 @@ name_of(json_t *row)
 int
 maint_status(struct ctl *ctl)
 {
-	static const struct column columns[] = {
-		{ "Kind", "Kind", NULL }, { "Name", NULL, name_of }, { "Reason", "Reason", NULL }, { NULL, NULL, NULL },
-	};
 	json_t *checks = ctl_get(ctl, "/v1/agent/checks"), *list;
 
 	if (checks == NULL)
@@ -50,7 +47,7 @@ maint_status(struct ctl *ctl)
 	if (ctl->json)
 		out_json(list);
 	else if (json_array_size(list) > 0)
-		out_rows(list, columns);
+		out_rows(list, COLUMNS(COL("Kind"), COL_BY("Name", name_of), COL("Reason")));
 	else
 		puts(ctl_opt(ctl, "service") != NULL ? "The service is not under maintenance." :
 		    "Nothing is under maintenance.");

@@ -25,19 +25,16 @@ send_file(struct ctl *ctl, const char *file, const char *wanted, char *id, size_
 	return answer;
 }
 
+static void
+print_id(json_t *answer)
+{
+	puts(json_text(answer, "ID"));
+}
+
 int
 prepared_create(struct ctl *ctl)
 {
-	json_t *answer = send_file(ctl, ctl->argv[0], NULL, NULL, 0);
-
-	if (answer == NULL)
-		return 1;
-	if (ctl->json)
-		out_json(answer);
-	else
-		puts(json_text(answer, "ID"));
-	json_decref(answer);
-	return 0;
+	return ctl_out(ctl, send_file(ctl, ctl->argv[0], NULL, NULL, 0), print_id);
 }
 
 int
@@ -56,23 +53,17 @@ prepared_update(struct ctl *ctl)
 /* -- showing -- */
 
 static const char *
-service(json_t *row)
-{
-	return json_text(json_object_get(row, "Service"), "Service");
-}
-
-static const char *
 kind(json_t *row)
 {
-	return json_text(json_object_get(row, "Template"), "Type")[0] != '\0' ? "template" : "query";
+	return json_text_at(row, "Template.Type")[0] != '\0' ? "template" : "query";
 }
 
 /* "nearest 2, dc2, dc3" */
 static const char *
 failover(json_t *row)
 {
-	const json_t *f = json_object_get(json_object_get(row, "Service"), "Failover"), *dc;
-	json_int_t nearest = json_integer_value(json_object_get(f, "NearestN"));
+	const json_t *f = json_at(row, "Service.Failover"), *dc;
+	json_int_t nearest = json_int(f, "NearestN");
 	struct buf text = BUF_INIT(65536);
 	const char *kept;
 	size_t i;
@@ -97,51 +88,27 @@ show_json(struct ctl *ctl, json_t *query)
 
 const struct resource resource_queries = {
 	.words = "query", .noun = "query", .one = "query", .all = "query", .names = RESOURCE_IN_LIST,
-	.columns = (const struct column[]){
-		{ "ID", "ID", NULL }, { "Name", "Name", NULL }, { "Kind", NULL, kind }, { "Service", NULL, service },
-		{ "Failover", NULL, failover }, { "Session", "Session", NULL }, { NULL, NULL, NULL },
-	},
+	.columns = COLUMNS(
+		COL("ID"), COL("Name"), COL_BY("Kind", kind), COL_AS("Service", "Service.Service"),
+		COL_BY("Failover", failover), COL("Session")),
 	.show = show_json,
 };
 
 /* -- carrying out -- */
 
-static const char *
-node_name(json_t *row)
-{
-	return json_text(json_object_get(row, "Node"), "Node");
-}
-
-static const char *
-instance_id(json_t *row)
-{
-	return json_text(json_object_get(row, "Service"), "ID");
-}
-
 /* Of the service, or else of its node. */
 static const char *
 address(json_t *row)
 {
-	const char *own = json_text(json_object_get(row, "Service"), "Address");
+	const char *own = json_text_at(row, "Service.Address");
 
-	return own[0] != '\0' ? own : json_text(json_object_get(row, "Node"), "Address");
-}
-
-static const char *
-port(json_t *row)
-{
-	return row_keep(row, "port", json_sprintf("%" JSON_INTEGER_FORMAT,
-	    json_integer_value(json_object_get(json_object_get(row, "Service"), "Port"))));
+	return own[0] != '\0' ? own : json_text_at(row, "Node.Address");
 }
 
 static void
 print_found(json_t *answer)
 {
-	static const struct column columns[] = {
-		{ "Node", NULL, node_name }, { "ID", NULL, instance_id }, { "Address", NULL, address },
-		{ "Port", NULL, port }, { NULL, NULL, NULL },
-	};
-	json_int_t tries = json_integer_value(json_object_get(answer, "Failovers"));
+	json_int_t tries = json_int(answer, "Failovers");
 	json_t *nodes = json_object_get(answer, "Nodes");
 
 	printf("Service %s, datacenter %s", json_text(answer, "Service"), json_text(answer, "Datacenter"));
@@ -149,7 +116,8 @@ print_found(json_t *answer)
 		printf(" (%" JSON_INTEGER_FORMAT " other %s asked)", tries, tries == 1 ? "was" : "were");
 	puts(json_array_size(nodes) > 0 ? ":" : ": no instance.");
 	if (json_array_size(nodes) > 0)
-		out_rows(nodes, columns);
+		out_rows(nodes, COLUMNS(COL_AS("Node", "Node.Node"), COL_AS("ID", "Service.ID"),
+		    COL_BY("Address", address), COL_AS("Port", "Service.Port")));
 }
 
 int
@@ -167,9 +135,8 @@ prepared_explain(struct ctl *ctl)
 	resource_path(ctl, &path, "query", ctl->argv[0], "/explain");
 	answer = ctl_get(ctl, buf_cstr(&path));
 	buf_done(&path);
-	if (answer == NULL)
-		return 1;
-	out_json(json_object_get(answer, "Query"));
+	if (answer != NULL)
+		out_json(json_object_get(answer, "Query"));
 	json_decref(answer);
-	return 0;
+	return answer == NULL ? 1 : 0;
 }

@@ -118,7 +118,7 @@ make_answer(struct answering *w, const json_t *query, struct buf *out)
 	}
 	if (text_of(query, "Payload").len > 0)
 		(void)base64_decode(text_of(query, "Payload"), &payload);	/* of rpcd: it is base64 */
-	snprintf(ltime, sizeof(ltime), "%" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(query, "LTime")));
+	snprintf(ltime, sizeof(ltime), "%" JSON_INTEGER_FORMAT, json_int(query, "LTime"));
 	handler_set(w->handler, "SERF_EVENT", span_str("query"));
 	handler_set(w->handler, "SERF_QUERY_NAME", text_of(query, "Name"));
 	handler_set(w->handler, "SERF_QUERY_LTIME", span_str(ltime));

@@ -11,9 +11,9 @@ raft_state(json_t *server)
 {
 	const char *state = json_text(server, "State");
 
-	if (json_is_true(json_object_get(server, "Leader")))
+	if (json_flag(server, "Leader"))
 		return "leader";
-	return state[0] != '\0' ? state : json_is_true(json_object_get(server, "Voter")) ? "follower" : "learner";
+	return state[0] != '\0' ? state : json_flag(server, "Voter") ? "follower" : "learner";
 }
 
 void
@@ -39,7 +39,7 @@ raft_leader(const json_t *answer)
 	size_t i;
 
 	json_array_foreach(json_object_get(answer, "Servers"), i, s)
-		if (json_is_true(json_object_get(s, "Leader")))
+		if (json_flag(s, "Leader"))
 			return s;
 	return NULL;
 }
@@ -47,16 +47,13 @@ raft_leader(const json_t *answer)
 int
 raft_list_peers(struct ctl *ctl)
 {
-	static const struct column columns[] = {
-		{ "Node", "Node", NULL }, { "ID", "ID", NULL }, { "Address", "Address", NULL },
-		{ "State", NULL, raft_state }, { "Voter", "Voter", NULL }, { NULL, NULL, NULL },
-	};
 	json_t *conf = ctl_get(ctl, ctl_opt(ctl, "stale") != NULL ? CONFIGURATION "?stale" : CONFIGURATION);
 
 	if (conf != NULL && ctl->json)
 		out_json(conf);
 	else if (conf != NULL)
-		out_rows(json_object_get(conf, "Servers"), columns);
+		out_rows(json_object_get(conf, "Servers"), COLUMNS(COL("Node"), COL("ID"), COL("Address"),
+		    COL_BY("State", raft_state), COL("Voter")));
 	fflush(stdout);
 	if (raft_leader(conf) == NULL)
 		raft_why_no_leader(ctl);

@@ -9,51 +9,41 @@
 #define WHAT "raft recover"
 #define TIMEOUT_S 30
 
-static long long
-number(const json_t *v, const char *name)
-{
-	return (long long)json_integer_value(json_object_get(v, name));
-}
-
 /* What becomes of a server; of a refused recovery only how it is. */
 static const char *
 fate(const json_t *s, bool refused)
 {
 	if (refused)
-		return json_is_true(json_object_get(s, "Answered")) ? "answers" : "does not answer";
-	if (json_is_true(json_object_get(s, "Self")))
+		return json_flag(s, "Answered") ? "answers" : "does not answer";
+	if (json_flag(s, "Self"))
 		return "continues, alone";
-	return json_is_true(json_object_get(s, "Answered")) ? "dropped, answers" : "dropped";
+	return json_flag(s, "Answered") ? "dropped, answers" : "dropped";
 }
 
 static void
 show_servers(const json_t *report)
 {
 	bool refused = json_text(report, "Refused")[0] != '\0';
-	const struct column columns[] = {
-		{ "Node", "Node", NULL }, { "Address", "Address", NULL }, { "Gossip", "SerfStatus", NULL },
-		{ "Voter", "Voter", NULL }, { "Log", "_log", NULL },
-		{ refused ? "Raftd" : "Outcome", "_fate", NULL }, { NULL, NULL, NULL },
-	};
 	json_t *list = json_object_get(report, "Servers"), *s;
 	size_t i;
 
 	json_array_foreach(list, i, s) {
-		(void)row_keep(s, "log", json_is_true(json_object_get(s, "Answered")) ? json_sprintf("%lld (term %lld)",
-		    number(s, "LastIndex"), number(s, "LastTerm")) : json_string("unknown"));
+		(void)row_keep(s, "log", json_flag(s, "Answered") ? json_sprintf("%lld (term %lld)",
+		    json_int(s, "LastIndex"), json_int(s, "LastTerm")) : json_string("unknown"));
 		(void)row_keep(s, "fate", json_string(fate(s, refused)));
 	}
-	out_rows(list, columns);
+	out_rows(list, COLUMNS(COL("Node"), COL("Address"), COL_AS("Gossip", "SerfStatus"), COL("Voter"),
+	    COL_AS("Log", "_log"), COL_AS(refused ? "Raftd" : "Outcome", "_fate")));
 }
 
 static void
 show_loss(const json_t *report)
 {
-	long long contact = number(report, "LeaderContact"), lost = number(report, "MayBeLost");
+	long long contact = json_int(report, "LeaderContact"), lost = json_int(report, "MayBeLost");
 
 	if (contact >= 0)
 		printf("There was a leader until %.1f s ago; its log ended at index %lld then.\n",
-		    (double)contact / 1e9, number(report, "LeaderLastIndex"));
+		    (double)contact / 1e9, json_int(report, "LeaderLastIndex"));
 	else
 		printf("No leader has been heard since raftd was started here, so how much is missing is not known.\n");
 	if (lost > 0)
@@ -68,18 +58,18 @@ static void
 show(const json_t *report)
 {
 	printf("Cluster %s, generation %lld: %lld of %lld voters answer.\n", json_text(report, "ClusterID"),
-	    number(report, "Generation"), number(report, "VotersAnswering"), number(report, "Voters"));
+	    json_int(report, "Generation"), json_int(report, "VotersAnswering"), json_int(report, "Voters"));
 	show_servers(report);
 	printf("\nThe log of %s ends at index %lld of term %lld; it knows that %lld was committed.\n",
-	    json_text(report, "Node"), number(report, "LastIndex"), number(report, "LastTerm"),
-	    number(report, "CommitIndex"));
+	    json_text(report, "Node"), json_int(report, "LastIndex"), json_int(report, "LastTerm"),
+	    json_int(report, "CommitIndex"));
 	if (json_text(report, "Refused")[0] != '\0')
 		return;
 	show_loss(report);
 	printf("\nThe cluster continues as generation %lld with %s as its only server. The others are refused "
 	    "permanently with their\ndata: empty their raftd directory before you start them again, and they join as "
 	    "new servers.\n",
-	    number(report, "Generation") + 1, json_text(report, "Node"));
+	    json_int(report, "Generation") + 1, json_text(report, "Node"));
 }
 
 /* "yes" on a terminal. */

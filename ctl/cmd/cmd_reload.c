@@ -54,7 +54,7 @@ signal_daemon(const char *rpcd, const char *name)
 static bool
 files_fit(const json_t *self, bool server)
 {
-	const char *dir = json_text(json_object_get(json_object_get(self, "Stats"), "rpcd"), "configuration");
+	const char *dir = json_text_at(self, "Stats.rpcd.configuration");
 
 	if (dir[0] == '\0')
 		return true;
@@ -69,7 +69,7 @@ static int
 reload_all(struct ctl *ctl, const char *rpcd)
 {
 	json_t *self = ctl_get(ctl, "/v1/agent/self");
-	bool server = json_is_true(json_object_get(json_object_get(self, "Config"), "Server"));
+	bool server = json_is_true(json_at(self, "Config.Server"));
 	int rc = self == NULL || !files_fit(self, server) ? 1 : 0;
 
 	json_decref(self);

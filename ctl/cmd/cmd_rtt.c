@@ -117,8 +117,8 @@ static char *
 own_name(struct ctl *ctl, bool wan)
 {
 	json_t *self = ctl_get(ctl, "/v1/agent/self");
-	const char *name = json_text(json_object_get(self, "Config"), "NodeName");
-	const char *dc = json_text(json_object_get(self, "Config"), "Datacenter");
+	const char *name = json_text_at(self, "Config.NodeName");
+	const char *dc = json_text_at(self, "Config.Datacenter");
 	char *out = NULL;
 
 	if (self != NULL && asprintf(&out, wan ? "%s.%s" : "%s", name, dc) < 0)

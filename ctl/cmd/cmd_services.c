@@ -10,22 +10,6 @@
 
 /* -- list -- */
 
-static const char *
-tags_text(json_t *row)
-{
-	struct buf text = BUF_INIT(FILE_BYTES_MAX);
-	json_t *tag;
-	size_t i;
-
-	json_array_foreach(json_object_get(row, "Tags"), i, tag) {
-		buf_puts(&text, i > 0 ? "," : "");
-		buf_puts(&text, json_string_value(tag));
-	}
-	const char *kept = row_keep(row, "Tags", json_string(buf_cstr(&text)));
-	buf_done(&text);
-	return kept;
-}
-
 /* The worse of two states of checks. */
 static const char *
 worse(const char *a, const char *b)
@@ -70,17 +54,12 @@ add_status(json_t *services, json_t *checks)
 static void
 print_services(json_t *services)
 {
-	static const struct column columns[] = {
-		{ "ID", "ID", NULL }, { "Service", "Service", NULL }, { "Address", "Address", NULL },
-		{ "Port", "Port", NULL }, { "Status", "Status", NULL }, { "Tags", NULL, tags_text },
-		{ NULL, NULL, NULL },
-	};
 	json_t *rows = json_array(), *service;
 	const char *id;
 
 	json_object_foreach(services, id, service)
 		json_array_append(rows, service);
-	out_rows(rows, columns);
+	out_rows(rows, COLUMNS(COL("ID"), COL("Service"), COL("Address"), COL("Port"), COL("Status"), COL("Tags")));
 	json_decref(rows);
 }
 

@@ -9,7 +9,7 @@ static const char *
 member_status(json_t *m)
 {
 	static const char *const names[] = { "none", "alive", "leaving", "left", "failed" };
-	json_int_t status = json_integer_value(json_object_get(m, "Status"));
+	json_int_t status = json_int(m, "Status");
 
 	return status >= 0 && status < 5 ? names[status] : "unknown";
 }
@@ -21,28 +21,16 @@ member_addr(json_t *m)
 	const char *ip = json_text(m, "Addr");
 
 	return row_keep(m, "addr", json_sprintf(strchr(ip, ':') != NULL ? "[%s]:%d" : "%s:%d", ip,
-	    (int)json_integer_value(json_object_get(m, "Port"))));
+	    (int)json_int(m, "Port")));
 }
 
 static const char *
 member_type(json_t *m)
 {
-	const char *role = json_text(json_object_get(m, "Tags"), "role");
+	const char *role = json_text_at(m, "Tags.role");
 
 	return strcmp(role, "consul") == 0 || strcmp(role, "server") == 0 ? "server" :
 	    strcmp(role, "node") == 0 || strcmp(role, "client") == 0 ? "client" : role;
-}
-
-static const char *
-member_build(json_t *m)
-{
-	return json_text(json_object_get(m, "Tags"), "build");
-}
-
-static const char *
-member_dc(json_t *m)
-{
-	return json_text(json_object_get(m, "Tags"), "dc");
 }
 
 /* "a=1,b=2" */
@@ -60,31 +48,15 @@ member_tags(json_t *m)
 	return text;
 }
 
-static void
-print_members(json_t *list, bool detailed)
-{
-	const struct column columns[] = {
-		{ "Node", "Name", NULL }, { "Address", NULL, member_addr }, { "Status", NULL, member_status },
-		{ "Type", NULL, member_type }, { "Build", NULL, member_build },
-		{ detailed ? "Tags" : "DC", NULL, detailed ? member_tags : member_dc }, { NULL, NULL, NULL },
-	};
-
-	out_rows(list, columns);
-}
-
 int
 cmd_members(struct ctl *ctl)
 {
-	json_t *list = ctl_get(ctl, ctl_opt(ctl, "wan") != NULL ? "/v1/agent/members?wan=1" : "/v1/agent/members");
+	const struct column detail = COL_BY("Tags", member_tags), dc = COL_AS("DC", "Tags.dc");
 
-	if (list == NULL)
-		return 1;
-	if (ctl->json)
-		out_json(list);
-	else
-		print_members(list, ctl_opt(ctl, "detailed") != NULL);
-	json_decref(list);
-	return 0;
+	return ctl_show_rows(ctl, ctl_opt(ctl, "wan") != NULL ? "/v1/agent/members?wan=1" : "/v1/agent/members", NULL,
+	    COLUMNS(COL_AS("Node", "Name"), COL_BY("Address", member_addr), COL_BY("Status", member_status),
+	    COL_BY("Type", member_type), COL_AS("Build", "Tags.build"),
+	    ctl_opt(ctl, "detailed") != NULL ? detail : dc));
 }
 
 static int

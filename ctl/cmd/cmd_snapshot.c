@@ -41,10 +41,10 @@ static void
 print_facts(const struct snap_facts *f)
 {
 	print_texts(f);
-	printf("%-13s %lld\n", "Index", (long long)json_integer_value(json_object_get(f->meta, "Index")));
+	printf("%-13s %lld\n", "Index", json_int(f->meta, "Index"));
 	printf("%-13s %llu\n", "Raft index", (unsigned long long)f->index);
 	printf("%-13s %llu\n", "Term", (unsigned long long)f->term);
-	printf("%-13s %lld\n", "Version", (long long)json_integer_value(json_object_get(f->meta, "Version")));
+	printf("%-13s %lld\n", "Version", json_int(f->meta, "Version"));
 	printf("%-13s %llu bytes, %llu unpacked\n", "Size", (unsigned long long)f->file_bytes,
 	    (unsigned long long)f->state_bytes);
 	printf("%-13s %s  meta.json\n%-13s %s  state.bin\n\n", "SHA-256", f->meta_sum, "", f->state_sum);
@@ -249,8 +249,8 @@ show_phase(struct restoring *r)
 		st = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
 	client_answer_done(&a);
 	json_safe(st);
-	done = MB(json_integer_value(json_object_get(st, "Done")));
-	total = MB(json_integer_value(json_object_get(st, "Total")));
+	done = MB(json_int(st, "Done"));
+	total = MB(json_int(st, "Total"));
 	if (st != NULL && total > 0)
 		progress_show(&r->p, "snapshot restore: %s, %.1f of %.1f MB", json_text(st, "Phase"), done, total);
 	else if (st != NULL)
@@ -314,7 +314,7 @@ records_of(const struct snap_facts *f, const char *table)
 static void
 say_whose_tokens(const struct snap_facts *f, const json_t *self)
 {
-	const json_t *rpcd = json_object_get(json_object_get(self, "Stats"), "rpcd");
+	const json_t *rpcd = json_at(self, "Stats.rpcd");
 	uint64_t tokens = records_of(f, "ACL tokens");
 
 	if (tokens > 0)
@@ -339,16 +339,16 @@ agreed(struct ctl *ctl, const struct snap_facts *f)
 
 	json_safe(shown);
 	self = ctl_get(ctl, "/v1/agent/self");
-	here = dc != NULL ? dc : self != NULL ? json_text(json_object_get(self, "Config"), "Datacenter") : "?";
+	here = dc != NULL ? dc : self != NULL ? json_text_at(self, "Config.Datacenter") : "?";
 	strange = strcmp(here, json_text(shown, "Datacenter")) != 0;
 	fprintf(stderr, "This replaces all keys, sessions, nodes, services, checks%s of datacenter %s\n"
 	    "by %llu records of datacenter %s, saved %s at index %lld by %s.\n",
 	    records_of(f, "ACL tokens") > 0 ? ", prepared queries, tokens, policies, roles and auth methods" :
 	    " and prepared queries", here,
 	    (unsigned long long)f->records, json_text(shown, "Datacenter"), json_text(shown, "Time"),
-	    (long long)json_integer_value(json_object_get(shown, "Index")), json_text(shown, "Node"));
+	    json_int(shown, "Index"), json_text(shown, "Node"));
 	say_whose_tokens(f, self);
-	cluster = json_text(json_object_get(json_object_get(self, "Stats"), "raft"), "cluster_id");
+	cluster = json_text_at(self, "Stats.raft.cluster_id");
 	if (cluster[0] != '\0' && strcmp(cluster, json_text(shown, "ClusterID")) != 0)
 		fprintf(stderr, "It is the archive of another cluster, %s; this one is %s.\n",
 		    json_text(shown, "ClusterID"), cluster);
@@ -403,8 +403,8 @@ snapshot_restore(struct ctl *ctl)
 static void
 print_status(json_t *st)
 {
-	double done = MB(json_integer_value(json_object_get(st, "Done")));
-	double total = MB(json_integer_value(json_object_get(st, "Total")));
+	double done = MB(json_int(st, "Done"));
+	double total = MB(json_int(st, "Total"));
 	const char *error = json_text(st, "Error");
 
 	if (strcmp(json_text(st, "Phase"), "none") == 0) {

@@ -180,12 +180,6 @@ section(const struct status *s, const char *name)
 	return json_object_get(json_object_get(s->self.value, "Stats"), name);
 }
 
-static bool
-is_true(const json_t *obj, const char *key)
-{
-	return json_is_true(json_object_get(obj, key));
-}
-
 static unsigned
 number_of(const json_t *section, const char *name)
 {
@@ -304,8 +298,8 @@ check_node(struct status *s)
 		    "the cluster was recovered without this server, as generation %s",
 		    json_text(raft, "fenced_by_generation"));
 	if (s->said == 0)
-		say(s, WELL, "%s, %s in %s", json_text(conf, "NodeName"), is_true(conf, "Server") ? "server" : "client",
-		    json_text(conf, "Datacenter"));
+		say(s, WELL, "%s, %s in %s", json_text(conf, "NodeName"),
+		    json_flag(conf, "Server") ? "server" : "client", json_text(conf, "Datacenter"));
 }
 
 /* Is there anything to say of this node's services, and its own checks? */
@@ -328,7 +322,7 @@ check_services(struct status *s)
 	}
 	end_names(&names, n);
 	snprintf(remedy, sizeof(remedy), "clusterctl health --node %s",
-	    json_text(json_object_get(s->self.value, "Config"), "NodeName"));
+	    json_text_at(s->self.value, "Config.NodeName"));
 	if (n > 0)
 		say(s, BAD(remedy), "here: %s", buf_cstr(&names));
 	buf_done(&names);
@@ -364,7 +358,7 @@ check_replication(struct status *s)
 	if (known && strcmp(json_text(section(s, "rpcd"), "acl_enabled"), "1") != 0)
 		return;
 	copies = ask_within(s, "/v1/acl/replication?stale", LEADER_TIMEOUT_S);
-	s->no_copies = is_true(copies.value, "Enabled") &&
+	s->no_copies = json_flag(copies.value, "Enabled") &&
 	    strcmp(json_text(copies.value, "LastSuccess"), ACL_NEVER) == 0;
 	if (s->no_copies)
 		say(s, BAD(remedy), "no token and no rule of the primary datacenter, %s, has been copied to this one "
@@ -483,12 +477,12 @@ check_quorum(struct status *s)
 		return;
 	}
 	json_array_foreach(json_object_get(s->health.value, "Servers"), i, server) {
-		voters += is_true(server, "Voter");
-		healthy += is_true(server, "Voter") && is_true(server, "Healthy");
-		if (is_true(server, "Voter"))
+		voters += json_flag(server, "Voter");
+		healthy += json_flag(server, "Voter") && json_flag(server, "Healthy");
+		if (json_flag(server, "Voter"))
 			continue;
 		snprintf(name, sizeof(name), "%s%s (%s since %s)", n == 0 ? "; no voter yet: " : "",
-		    json_text(server, "Name"), is_true(server, "Healthy") ? "healthy" : "not healthy",
+		    json_text(server, "Name"), json_flag(server, "Healthy") ? "healthy" : "not healthy",
 		    json_text(server, "StableSince"));
 		add_name(&learners, n++, name);
 	}
@@ -546,7 +540,7 @@ check_servers(struct status *s)
 		const char *name = json_text(server, "Name"), *reason = json_text(server, "Reason");
 		char remedy[REMEDY_BYTES];
 
-		if (!is_true(server, "Healthy") && strcmp(reason, DISK_FULL) != 0)
+		if (!json_flag(server, "Healthy") && strcmp(reason, DISK_FULL) != 0)
 			say(s, BAD(remedy_of(reason, name, raft_leader(s->health.value) != NULL, remedy)), "%s: %s",
 			    name, reason);
 	}
@@ -563,7 +557,7 @@ check_disks(struct status *s)
 {
 	static const char remedy[] = "Free space there, see disk_reserve in raftd.conf(5)";
 	const json_t *raft = section(s, "raft"), *server;
-	const char *self = json_text(json_object_get(s->self.value, "Config"), "NodeName");
+	const char *self = json_text_at(s->self.value, "Config.NodeName");
 	bool here = strcmp(json_text(raft, "disk_full"), "1") == 0;
 	size_t i;
 
@@ -610,7 +604,7 @@ is_bad_server(const struct status *s, const json_t *member)
 
 	json_array_foreach(json_object_get(s->health.value, "Servers"), i, server)
 		if (strcmp(json_text(server, "Name"), json_text(member, "Name")) == 0)
-			return !is_true(server, "Healthy");
+			return !json_flag(server, "Healthy");
 	return false;
 }
 
@@ -618,7 +612,7 @@ is_bad_server(const struct status *s, const json_t *member)
 static void
 check_members(struct status *s)
 {
-	const char *dc = json_text(json_object_get(s->self.value, "Config"), "Datacenter");
+	const char *dc = json_text_at(s->self.value, "Config.Datacenter");
 	unsigned count[MEMBER_FAILED + 1] = { 0 };
 	char remedy[REMEDY_BYTES];
 	const json_t *m;
@@ -636,12 +630,12 @@ check_members(struct status *s)
 		    "this node is alone; it asked %s", json_text(section(s, "serf_lan"), "refused"));
 	for (int wan = 0; wan < 2; wan++)
 		json_array_foreach(wan ? s->wan.value : s->members.value, i, m) {
-			json_int_t status = json_integer_value(json_object_get(m, "Status"));
+			json_int_t status = json_int(m, "Status");
 
-			if (wan && strcmp(json_text(json_object_get(m, "Tags"), "dc"), dc) == 0)
+			if (wan && strcmp(json_text_at(m, "Tags.dc"), dc) == 0)
 				continue;
 			count[status >= 0 && status <= MEMBER_FAILED ? status : 0]++;
-			if (status == MEMBER_ALIVE && json_text(json_object_get(m, "Tags"), "fenced")[0] != '\0')
+			if (status == MEMBER_ALIVE && json_text_at(m, "Tags.fenced")[0] != '\0')
 				say(s, BAD(FENCED_REMEDY), "%s: the cluster was recovered without it",
 				    json_text(m, "Name"));
 			if (status == MEMBER_FAILED && !is_bad_server(s, m))
@@ -702,7 +696,7 @@ static const char *
 version_of(const json_t *member)
 {
 	const json_t *tags = json_object_get(member, "Tags");
-	bool counts = json_integer_value(json_object_get(member, "Status")) == MEMBER_ALIVE &&
+	bool counts = json_int(member, "Status") == MEMBER_ALIVE &&
 	    json_text(tags, "id")[0] != '\0';
 
 	return counts ? json_text(tags, "build") : "";
@@ -758,7 +752,7 @@ check_stages(struct status *s)
 	size_t i;
 
 	json_array_foreach(s->members.value, i, m)
-		if (json_integer_value(json_object_get(m, "Status")) == MEMBER_ALIVE && keyring_stage(m) >= 0)
+		if (json_int(m, "Status") == MEMBER_ALIVE && keyring_stage(m) >= 0)
 			at[keyring_stage(m)]++;
 	for (int e = ENCRYPTION_OFF; e <= ENCRYPTION_REQUIRED; e++)
 		if (at[e] > 0)
@@ -803,7 +797,7 @@ check_pool(struct status *s, const json_t *pool)
 {
 	char name[KEYRING_POOL_BYTES];
 	struct buf text = BUF_INIT(TEXT_BYTES * 16), silent = BUF_INIT(TEXT_BYTES), failed = BUF_INIT(TEXT_BYTES);
-	json_int_t nodes = json_integer_value(json_object_get(pool, "NumNodes"));
+	json_int_t nodes = json_int(pool, "NumNodes");
 	json_t *keys = json_object_get(pool, "Keys"), *count, *why;
 	const char *key, *node;
 	struct ctl_key id;
@@ -838,7 +832,7 @@ check_pool(struct status *s, const json_t *pool)
 	else if (!same)
 		say(s, BAD(remedy), "%s: %lld members, keys %s", name, (long long)nodes, buf_cstr(&text));
 	if (n_silent > 0)
-		say(s, UNKNOWN(is_true(pool, "WAN") ? "clusterctl members --wan shows who failed" :
+		say(s, UNKNOWN(json_flag(pool, "WAN") ? "clusterctl members --wan shows who failed" :
 		    "clusterctl members shows who failed"), "%s: no answer of %s", name, buf_cstr(&silent));
 	if (n_failed > 0)
 		say(s, UNKNOWN("clusterctl keyring list"), "%s: %s", name, buf_cstr(&failed));

@@ -56,7 +56,7 @@ modified(json_t *row)
 
 	(void)kind_of(row, &object);
 	return row_keep(row, "index", json_sprintf("%" JSON_INTEGER_FORMAT,
-	    json_integer_value(json_object_get(object, "ModifyIndex"))));
+	    json_int(object, "ModifyIndex")));
 }
 
 /* Of what was read. */
@@ -81,13 +81,9 @@ value(json_t *row)
 static void
 print_results(json_t *results)
 {
-	static const struct column columns[] = {
-		{ "Kind", NULL, kind }, { "Name", NULL, name }, { "Index", NULL, modified }, { "Value", NULL, value },
-		{ NULL, NULL, NULL },
-	};
-
 	if (json_array_size(results) > 0)
-		out_rows(results, columns);
+		out_rows(results, COLUMNS(COL_BY("Kind", kind), COL_BY("Name", name), COL_BY("Index", modified),
+		    COL_BY("Value", value)));
 	else
 		puts("Done; no operation has a result.");
 }
@@ -100,7 +96,7 @@ print_errors(const json_t *errors)
 
 	json_array_foreach(errors, i, error)
 		fprintf(stderr, "clusterctl: txn: operation %" JSON_INTEGER_FORMAT ": %s\n",
-		    json_integer_value(json_object_get(error, "OpIndex")), json_text(error, "What"));
+		    json_int(error, "OpIndex"), json_text(error, "What"));
 	fprintf(stderr, "None of the operations, which are counted from 0, was carried out.\n");
 }
 

@@ -36,7 +36,7 @@ everybody(const json_t *list, const char *map, const struct ctl_key *key, const 
 	size_t i;
 
 	json_array_foreach(list, i, pool) {
-		json_int_t nodes = json_integer_value(json_object_get(pool, "NumNodes"));
+		json_int_t nodes = json_int(pool, "NumNodes");
 		json_int_t have = count_in(pool, map, key->text);
 
 		if (have >= nodes && json_text(pool, "Error")[0] == '\0')
@@ -87,7 +87,7 @@ nobody_failed(struct ctl *ctl, bool force)
 		if (list == NULL)
 			return false;
 		json_array_foreach(list, i, m)
-			if (json_integer_value(json_object_get(m, "Status")) == STATUS_FAILED) {
+			if (json_int(m, "Status") == STATUS_FAILED) {
 				good = false;
 				fprintf(stderr, "clusterctl: keyring rotate: %s is down%s\n", json_text(m, "Name"),
 				    wan ? " (WAN)" : "");
@@ -260,7 +260,7 @@ survey_pool(const json_t *list, bool wan, struct survey *v)
 	size_t i;
 
 	json_array_foreach(list, i, m) {
-		json_int_t status = json_integer_value(json_object_get(m, "Status"));
+		json_int_t status = json_int(m, "Status");
 		int stage = keyring_stage(m);
 
 		if (status != STATUS_ALIVE) {
@@ -270,8 +270,8 @@ survey_pool(const json_t *list, bool wan, struct survey *v)
 			continue;
 		}
 		if (!wan && stage >= 0)
-			snprintf(v->dc, sizeof(v->dc), "%s", json_text(json_object_get(m, "Tags"), "dc"));
-		else if (wan && strcmp(json_text(json_object_get(m, "Tags"), "dc"), v->dc) == 0)
+			snprintf(v->dc, sizeof(v->dc), "%s", json_text_at(m, "Tags.dc"));
+		else if (wan && strcmp(json_text_at(m, "Tags.dc"), v->dc) == 0)
 			continue;
 		printf("%-24s %s\n", json_text(m, "Name"), stage < 0 ? "not a Triumvir node" :
 		    cluster_encryption_name(stage));
