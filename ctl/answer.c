@@ -176,6 +176,18 @@ client_get_json(struct client *c, const char *what, const char *path)
 	return out;
 }
 
+json_t *
+client_try_json(struct client *c, const char *path, long timeout_s)
+{
+	struct client_answer a;
+	json_t *out = NULL;
+
+	if (client_do(c, "GET", path, SPAN_NONE, timeout_s, &a))
+		out = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
+	client_answer_done(&a);
+	return out;
+}
+
 void
 client_encode(struct buf *b, const char *text, bool keep_slash)
 {

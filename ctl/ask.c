@@ -151,13 +151,7 @@ ctl_get(struct ctl *ctl, const char *path)
 json_t *
 ctl_try(struct ctl *ctl, const char *path, long timeout_s)
 {
-	struct client_answer a;
-	json_t *answer = NULL;
-
-	if (client_do(ctl_client(ctl), "GET", path, SPAN_NONE, timeout_s, &a))
-		answer = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
-	client_answer_done(&a);
-	return answer;
+	return client_try_json(ctl_client(ctl), path, timeout_s);
 }
 
 int

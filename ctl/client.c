@@ -157,9 +157,7 @@ client_free(struct client *c)
 	free(c->addr);
 	free(c->base);
 	free(c->unix_path);
-	if (c->token != NULL)
-		sodium_memzero(c->token, strlen(c->token));
-	free(c->token);
+	client_forget_token(c);
 	free(c);
 }
 
@@ -421,46 +419,18 @@ client_do(struct client *c, const char *method, const char *path, struct span bo
 	return ok;
 }
 
-struct streaming {
-	struct client *client;
-	FILE *to;
-	struct client_answer *out;
-};
-
-/* A refusal is short and kept. */
-static size_t
-on_stream(char *data, size_t size, size_t n, void *ctx)
-{
-	struct streaming *s = ctx;
-	long status = 0;
-
-	curl_easy_getinfo(s->client->curl, CURLINFO_RESPONSE_CODE, &status);
-	if (status != 200)
-		return on_body(data, size, n, s->out);
-	return fwrite(data, 1, size * n, s->to) == size * n && fflush(s->to) == 0 ? size * n : 0;
-}
-
-void
-client_stream(struct client *c, const char *path, FILE *to, struct client_answer *out)
-{
-	struct streaming s = { c, to, out };
-	struct curl_slist *headers = prepare(c, path, out);
-
-	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_stream);
-	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &s);
-	(void)perform(c, headers, out);		/* *out tells */
-}
-
 struct transfer {
 	struct client *client;
 	FILE *file;
 	client_tick *tick;
 	void *ctx;
 	bool upload;
+	bool at_once;			/* what comes is flushed */
 	int failed;			/* errno of the file; 0: it is fine */
 	struct client_answer *out;
 };
 
+/* A refusal is short and kept. */
 static size_t
 on_download(char *data, size_t size, size_t n, void *ctx)
 {
@@ -471,7 +441,7 @@ on_download(char *data, size_t size, size_t n, void *ctx)
 	if (status != 200)
 		return on_body(data, size, n, t->out);
 	errno = 0;
-	if (fwrite(data, 1, size * n, t->file) == size * n)
+	if (fwrite(data, 1, size * n, t->file) == size * n && (!t->at_once || fflush(t->file) == 0))
 		return size * n;
 	t->failed = errno != 0 ? errno : EIO;
 	return 0;
@@ -516,6 +486,17 @@ perform_transfer(struct transfer *t, struct curl_slist *headers)
 	if (t->failed != 0)
 		snprintf(t->out->error, sizeof(t->out->error), "%s", strerror(t->failed));
 	return ok && t->failed == 0;
+}
+
+void
+client_stream(struct client *c, const char *path, FILE *to, struct client_answer *out)
+{
+	struct transfer t = { .client = c, .file = to, .at_once = true, .out = out };
+	struct curl_slist *headers = prepare(c, path, out);
+
+	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_download);
+	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &t);
+	(void)perform(c, headers, out);		/* *out tells */
 }
 
 bool

@@ -105,6 +105,8 @@ bool client_keeps_bytes(const struct client *c);
 void client_tell_hidden(struct client *c, const struct client_answer *a, const json_t *list);
 /* GET and parse; complains itself and returns NULL on failure.  The caller json_decref()s it. */
 json_t *client_get_json(struct client *c, const char *what, const char *path);
+/* The same as it came, and without a word when it fails. */
+json_t *client_try_json(struct client *c, const char *path, long timeout_s);
 /* Percent-encodes one path or query component onto b; keep_slash leaves '/' as it is. */
 void client_encode(struct buf *b, const char *text, bool keep_slash);
 void client_encode_bytes(struct buf *b, struct span text, bool keep_slash);

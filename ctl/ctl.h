@@ -159,6 +159,8 @@ void out_json_line(const json_t *value);
 char *out_safe(struct span bytes);
 /* Text member of an object, or "". */
 const char *json_text(const json_t *obj, const char *key);
+/* The same with NULs in it; empty without one. */
+struct span json_span(const json_t *obj, const char *key);
 /* Of "A.B" member B of member A; NULL: none.  The same of a text ("" without one), a number (0) and a truth value. */
 json_t *json_at(const json_t *obj, const char *path);
 const char *json_text_at(const json_t *obj, const char *path);

@@ -136,6 +136,14 @@ json_text(const json_t *obj, const char *key)
 	return text == NULL ? "" : text;
 }
 
+struct span
+json_span(const json_t *obj, const char *key)
+{
+	const json_t *v = json_object_get(obj, key);
+
+	return span_of(json_string_value(v), json_string_length(v));
+}
+
 const char *
 json_text_at(const json_t *obj, const char *path)
 {

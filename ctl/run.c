@@ -13,15 +13,9 @@
 int
 cmd_version(struct ctl *ctl)
 {
-	json_t *v;
-
-	if (!ctl->json) {
-		printf("clusterctl %s\n", TV_VERSION);
-		return 0;
-	}
-	v = json_pack("{s:s}", "Version", TV_VERSION);
-	out_json(v);
-	json_decref(v);
+	if (ctl->json)
+		return out_json_new(json_pack("{s:s}", "Version", TV_VERSION));
+	printf("clusterctl %s\n", TV_VERSION);
 	return 0;
 }
 

@@ -86,7 +86,6 @@ acl_translate(struct ctl *ctl)
 {
 	struct buf path = BUF_INIT(RESOURCE_PATH_MAX), rules = BUF_INIT(RULES_BYTES_MAX);
 	struct client_answer a;
-	json_t *text;
 	int rc = 1;
 
 	resource_path(ctl, &path, "acl/rules/translate", NULL, "");
@@ -94,10 +93,7 @@ acl_translate(struct ctl *ctl)
 		if (!client_do(ctl_client(ctl), "POST", buf_cstr(&path), buf_span(&rules), RESOURCE_TIMEOUT_S, &a)) {
 			client_complain(ctl->client, ctl->verb->words, &a);
 		} else if (ctl->json) {
-			text = json_stringn((const char *)a.body.data, a.body.len);
-			out_json(text);
-			json_decref(text);
-			rc = 0;
+			rc = out_json_new(json_stringn((const char *)a.body.data, a.body.len));
 		} else {
 			fwrite(a.body.data, 1, a.body.len, stdout);
 			if (a.body.len > 0 && a.body.data[a.body.len - 1] != '\n')
@@ -113,34 +109,20 @@ acl_translate(struct ctl *ctl)
 
 /* -- replication -- */
 
-static const char *
-time_or_never(json_t *row, const char *key)
-{
-	return strcmp(json_text(row, key), ACL_NEVER) == 0 ? "never" : json_text(row, key);
-}
-
-static const char *
-last_success(json_t *row)
-{
-	return time_or_never(row, "LastSuccess");
-}
-
-static const char *
-last_error(json_t *row)
-{
-	return time_or_never(row, "LastError");
-}
-
 static void
 print_replication(json_t *safe, const json_t *thing)
 {
+	static const char *const times[] = { "LastSuccess", "LastError" };
 	static const struct column lines[] = {
 		COL_AS("From datacenter:", "SourceDatacenter"), COL_AS("What:", "ReplicationType"),
 		COL_AS("Policies up to:", "ReplicatedIndex"), COL_AS("Roles up to:", "ReplicatedRoleIndex"),
-		COL_AS("Tokens up to:", "ReplicatedTokenIndex"), COL_BY("Last success:", last_success),
-		COL_BY("Last error:", last_error), COL_AS("What failed:", "LastErrorMessage"), COL_END
+		COL_AS("Tokens up to:", "ReplicatedTokenIndex"), COL_AS("Last success:", "LastSuccess"),
+		COL_AS("Last error:", "LastError"), COL_AS("What failed:", "LastErrorMessage"), COL_END
 	};
 
+	for (size_t i = 0; i < 2; i++)
+		if (strcmp(json_text(safe, times[i]), ACL_NEVER) == 0)
+			json_object_set_new(safe, times[i], json_string("never"));
 	if (json_flag(thing, "Enabled"))
 		resource_print(safe, lines);
 }

@@ -180,8 +180,7 @@ acl_set_agent_token(struct ctl *ctl)
 {
 	struct buf path = BUF_INIT(256), secret = BUF_INIT(SECRET_BYTES_MAX), body = BUF_INIT(2 * SECRET_BYTES_MAX);
 	const char *kind = agent_kind_path(ctl->argv[0]);
-	struct client_answer a;
-	bool done;
+	int rc;
 
 	if (kind == NULL)
 		return 2;
@@ -191,17 +190,14 @@ acl_set_agent_token(struct ctl *ctl)
 	}
 	buf_printf(&path, "/v1/agent/token/%s", kind);
 	put_secret("Token", &secret, &body);
-	done = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), RESOURCE_TIMEOUT_S, &a);
-	if (done)
+	rc = ctl_send(ctl, "PUT", buf_cstr(&path), buf_span(&body), RESOURCE_TIMEOUT_S);
+	if (rc == 0)
 		printf("ACL token \"%s\" set successfully\nIt holds until the agent is reloaded or restarted; with "
 		    "acl.enable_token_persistence in rpcd.conf it is kept.\n", ctl->argv[0]);
-	else
-		client_complain(ctl->client, ctl->verb->words, &a);
-	client_answer_done(&a);
 	buf_done(&path);
 	buf_done(&secret);
 	buf_done(&body);
-	return done ? 0 : 1;
+	return rc;
 }
 
 /* -- tokens -- */

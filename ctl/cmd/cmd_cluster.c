@@ -26,13 +26,9 @@ struct catch_up {
 static bool
 read_catch_up(struct ctl *ctl, struct catch_up *out)
 {
-	struct client_answer a;
-	json_t *self = NULL, *raft;
+	json_t *self = ctl_try(ctl, "/v1/agent/self", 10), *raft;
 
 	out->why[0] = '\0';
-	if (client_do(ctl_client(ctl), "GET", "/v1/agent/self", SPAN_NONE, 10, &a))
-		self = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
-	client_answer_done(&a);
 	if (self == NULL)
 		return false;
 	json_safe(self);
@@ -225,14 +221,10 @@ cmd_leave(struct ctl *ctl)
 static bool
 is_alive(struct ctl *ctl, const char *name)
 {
-	struct client_answer a;
-	json_t *all = NULL, *m;
+	json_t *all = ctl_try(ctl, "/v1/agent/members", JOIN_TIMEOUT_S), *m;
 	bool alive = false;
 	size_t i;
 
-	if (client_do(ctl_client(ctl), "GET", "/v1/agent/members", SPAN_NONE, JOIN_TIMEOUT_S, &a))
-		all = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
-	client_answer_done(&a);
 	json_array_foreach(all, i, m)
 		if (strcmp(json_text(m, "Name"), name) == 0)
 			alive = json_int(m, "Status") == MEMBER_ALIVE;
@@ -260,9 +252,7 @@ cmd_force_leave(struct ctl *ctl)
 	struct buf path = BUF_INIT(8192);
 	int rc;
 
-	buf_puts(&path, "/v1/agent/force-leave/");
-	client_encode(&path, node, false);
-	ctl_params(ctl, &path);
+	ctl_path(ctl, &path, "/v1/agent/force-leave/", node, "");
 	/* Of one that lives nothing is told that its objection makes untrue. */
 	rc = ctl_put(ctl, buf_cstr(&path), JOIN_TIMEOUT_S, alive ? NULL : "Announced to the cluster that it has left.");
 	if (rc == 0 && alive)

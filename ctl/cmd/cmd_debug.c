@@ -320,16 +320,12 @@ add_index(struct debug *d, const char *node)
 static int
 print_result(struct debug *d, const char *file, uint64_t bytes)
 {
-	json_t *all, *error;
+	json_t *error;
 	size_t i;
 
-	if (d->ctl->json) {
-		all = json_pack("{s:s,s:I,s:i,s:O}", "File", file, "Bytes", (json_int_t)bytes, "Captures",
-		    (int)d->captures, "Errors", d->errors);
-		out_json(all);
-		json_decref(all);
-		return 0;
-	}
+	if (d->ctl->json)
+		return out_json_new(json_pack("{s:s,s:I,s:i,s:O}", "File", file, "Bytes", (json_int_t)bytes, "Captures",
+		    (int)d->captures, "Errors", d->errors));
 	json_array_foreach(d->errors, i, error)
 		fprintf(stderr, "clusterctl: debug: without %s\n", json_string_value(error));
 	printf("Wrote %s: %llu bytes, %u captures\n", file, (unsigned long long)bytes, d->captures);

@@ -19,19 +19,11 @@
 
 /* -- one event -- */
 
-static struct span
-text_of(const json_t *event, const char *key)
-{
-	const json_t *v = json_object_get(event, key);
-
-	return span_of(json_string_value(v), json_string_length(v));
-}
-
 /* Decoded; empty when there is none. */
 static void
 payload_of(const json_t *event, struct buf *out)
 {
-	struct span text = text_of(event, "Payload");
+	struct span text = json_span(event, "Payload");
 
 	buf_reset(out);
 	if (text.len > 0)
@@ -42,7 +34,7 @@ static void
 print_event(const json_t *event)
 {
 	struct buf payload = BUF_INIT(PAYLOAD_BYTES_MAX);
-	char *name = out_safe(text_of(event, "Name")), *bytes;
+	char *name = out_safe(json_span(event, "Name")), *bytes;
 
 	payload_of(event, &payload);
 	bytes = out_safe(buf_span(&payload));
@@ -56,30 +48,21 @@ print_event(const json_t *event)
 
 /* -- fire -- */
 
+static void
+print_fired(json_t *event)
+{
+	printf("Event ID: %s\n", json_text(event, "ID"));
+}
+
 int
 event_fire(struct ctl *ctl)
 {
 	struct buf path = BUF_INIT(PATH_BYTES_MAX), body = BUF_INIT(PAYLOAD_BYTES_MAX + 65536);
-	struct client_answer a = { .status = 0 };
-	json_t *event;
 	int rc = 1;
 
-	buf_puts(&path, "/v1/event/fire/");
-	client_encode(&path, ctl->argv[0], false);
-	ctl_params(ctl, &path);
-	if (ctl->argc < 2 || ctl_value(ctl, ctl->argv[1], &body)) {
-		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), TIMEOUT_S, &a)) {
-			client_complain(ctl->client, ctl->verb->words, &a);
-		} else if ((event = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL)) != NULL) {
-			if (ctl->json)
-				out_json(event);
-			else
-				printf("Event ID: %s\n", json_text(event, "ID"));
-			json_decref(event);
-			rc = 0;
-		}
-		client_answer_done(&a);
-	}
+	ctl_path(ctl, &path, "/v1/event/fire/", ctl->argv[0], "");
+	if (ctl->argc < 2 || ctl_value(ctl, ctl->argv[1], &body))
+		rc = ctl_out(ctl, ctl_answer(ctl, "PUT", buf_cstr(&path), buf_span(&body), TIMEOUT_S), print_fired);
 	buf_done(&path);
 	buf_done(&body);
 	return rc;
@@ -96,8 +79,7 @@ event_list(struct ctl *ctl)
 	size_t i;
 	int rc = 0;
 
-	buf_puts(&path, LIST);
-	ctl_params(ctl, &path);
+	ctl_path(ctl, &path, LIST, NULL, "");
 	list = follow_ask(ctl, buf_cstr(&path), 0, &a);
 	if (list == NULL)
 		rc = client_complain(ctl->client, ctl->verb->words, &a);
@@ -141,7 +123,7 @@ is_wanted(struct watch *w, const json_t *event)
 	uint64_t steps = MATCH_STEPS_MAX;
 	bool found = false;
 
-	return w->name == NULL || (regex_search(w->name, text_of(event, "Name"), &steps, &found) == TV_OK && found);
+	return w->name == NULL || (regex_search(w->name, json_span(event, "Name"), &steps, &found) == TV_OK && found);
 }
 
 static void
@@ -154,7 +136,7 @@ handle(struct watch *w, const json_t *event)
 	payload_of(event, &payload);
 	snprintf(ltime, sizeof(ltime), "%" JSON_INTEGER_FORMAT, json_int(event, "LTime"));
 	handler_set(w->handler, "SERF_EVENT", span_str("user"));
-	handler_set(w->handler, "SERF_USER_EVENT", text_of(event, "Name"));
+	handler_set(w->handler, "SERF_USER_EVENT", json_span(event, "Name"));
 	handler_set(w->handler, "SERF_USER_LTIME", span_str(ltime));
 	status = handler_run(w->handler, buf_span(&payload), NULL);
 	if (status > 0)

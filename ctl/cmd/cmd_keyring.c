@@ -21,15 +21,7 @@ keyring_pool_name(const json_t *pool, char *text, size_t cap)
 json_t *
 keyring_list(struct ctl *ctl)
 {
-	struct client_answer a;
-	json_t *list = NULL;
-
-	if (!client_do(ctl_client(ctl), "GET", "/v1/operator/keyring", SPAN_NONE, KEYRING_TIMEOUT_S, &a))
-		client_complain(ctl->client, ctl->verb->words, &a);
-	else if ((list = json_loadb((const char *)a.body.data, a.body.len, 0, NULL)) == NULL)
-		fprintf(stderr, "clusterctl: %s: the answer is not JSON\n", ctl->verb->words);
-	client_answer_done(&a);
-	return list;
+	return ctl_answer(ctl, "GET", "/v1/operator/keyring", SPAN_NONE, KEYRING_TIMEOUT_S);
 }
 
 unsigned
@@ -110,8 +102,8 @@ keyring_key_arg(struct ctl *ctl, const char *arg, const json_t *list, struct ctl
 		found = find_id(list, arg, key);
 		json_decref(asked);
 		if (!found)
-			fprintf(stderr, "clusterctl: %s: no member holds a key with the id %s; `clusterctl keyring "
-			    "list` shows them\n", ctl->verb->words, arg);
+			(void)ctl_fail(ctl, "no member holds a key with the id %s; `clusterctl keyring list` shows them",
+			    arg);
 		return found;
 	} else {
 		found = keyring_key(arg, key);
@@ -120,7 +112,7 @@ keyring_key_arg(struct ctl *ctl, const char *arg, const json_t *list, struct ctl
 			    "or \"-\" and the key on standard input.\n");
 	}
 	if (!found)
-		fprintf(stderr, "clusterctl: %s: a key is base64 of 16, 24 or 32 bytes\n", ctl->verb->words);
+		(void)ctl_fail(ctl, "a key is base64 of 16, 24 or 32 bytes");
 	return found;
 }
 
@@ -129,19 +121,16 @@ keyring_change(struct ctl *ctl, const char *method, const struct ctl_key *key, b
     const char *relay, const char *ok)
 {
 	struct buf body = BUF_INIT(256), path = BUF_INIT(256);
-	struct client_answer a;
-	int rc = 0;
+	int rc;
 
 	buf_printf(&body, "{\"Key\":\"%s\"}", key->text);	/* base64 needs no quoting */
 	buf_printf(&path, "/v1/operator/keyring%s%s%s", force ? "?force" : "", relay == NULL ? "" : force ? "&" : "?",
 	    relay == NULL ? "" : "relay-factor=");
 	if (relay != NULL)
 		client_encode(&path, relay, false);
-	if (!client_do(ctl_client(ctl), method, buf_cstr(&path), buf_span(&body), KEYRING_TIMEOUT_S, &a))
-		rc = client_complain(ctl->client, ctl->verb->words, &a);
-	else if (ok != NULL)
+	rc = ctl_send(ctl, method, buf_cstr(&path), buf_span(&body), KEYRING_TIMEOUT_S);
+	if (rc == 0 && ok != NULL)
 		printf("Key %s %s\n", key->id, ok);
-	client_answer_done(&a);
 	sodium_memzero(body.data, body.cap);
 	buf_done(&body);
 	buf_done(&path);

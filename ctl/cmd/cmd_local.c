@@ -121,8 +121,7 @@ print_valid(const struct ctl *ctl, const char *dir, bool server, bool valid)
 	v = json_pack("{s:s,s:b,s:b}", "Folder", dir, "Server", server, "Valid", valid);
 	if (v == NULL)		/* a path that is no UTF-8 */
 		v = json_pack("{s:b,s:b}", "Server", server, "Valid", valid);
-	out_json(v);
-	json_decref(v);
+	out_json_new(v);
 }
 
 int

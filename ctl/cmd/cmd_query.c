@@ -20,8 +20,7 @@ static void
 print_response(const json_t *response)
 {
 	struct buf payload = BUF_INIT(PAYLOAD_BYTES_MAX);
-	const json_t *from = json_object_get(response, "From");
-	char *name = out_safe(span_of(json_string_value(from), json_string_length(from))), *text;
+	char *name = out_safe(json_span(response, "From")), *text;
 
 	(void)base64_decode(span_str(json_text(response, "Payload")), &payload);	/* of rpcd: it is base64 */
 	text = out_safe(buf_span(&payload));
@@ -32,7 +31,7 @@ print_response(const json_t *response)
 }
 
 static void
-print_answers(const json_t *answer)
+print_answers(json_t *answer)
 {
 	const json_t *acks = json_object_get(answer, "Acks"), *responses = json_object_get(answer, "Responses"), *one;
 	size_t i;
@@ -55,8 +54,6 @@ query_ask(struct ctl *ctl)
 {
 	struct buf path = BUF_INIT(PATH_BYTES_MAX), body = BUF_INIT(PAYLOAD_BYTES_MAX + 65536);
 	const char *timeout = ctl_opt(ctl, "timeout");
-	struct client_answer a;
-	json_t *answer = NULL;
 	int64_t ns = 0;
 	int rc = 1;
 
@@ -64,25 +61,10 @@ query_ask(struct ctl *ctl)
 		fprintf(stderr, "clusterctl: query: --timeout: \"%s\" is no length of time, such as 5s\n", timeout);
 		return 2;
 	}
-	buf_puts(&path, "/v1/agent/query/");
-	client_encode(&path, ctl->argv[0], false);
-	ctl_params(ctl, &path);
-	if (ctl->argc < 2 || ctl_value(ctl, ctl->argv[1], &body)) {
-		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body),
-		    ns > 0 ? (long)(ns / 1000000000) + TIMEOUT_S : QUERY_TIMEOUT_S, &a))
-			client_complain(ctl->client, ctl->verb->words, &a);
-		else
-			answer = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
-		client_answer_done(&a);
-	}
-	if (answer != NULL) {
-		if (ctl->json)
-			out_json(answer);
-		else
-			print_answers(answer);
-		json_decref(answer);
-		rc = 0;
-	}
+	ctl_path(ctl, &path, "/v1/agent/query/", ctl->argv[0], "");
+	if (ctl->argc < 2 || ctl_value(ctl, ctl->argv[1], &body))
+		rc = ctl_out(ctl, ctl_answer(ctl, "PUT", buf_cstr(&path), buf_span(&body),
+		    ns > 0 ? (long)(ns / 1000000000) + TIMEOUT_S : QUERY_TIMEOUT_S), print_answers);
 	buf_done(&path);
 	buf_done(&body);
 	return rc;
@@ -96,14 +78,6 @@ struct answering {
 	struct handler *handler;	/* NULL: text */
 };
 
-static struct span
-text_of(const json_t *query, const char *key)
-{
-	const json_t *v = json_object_get(query, key);
-
-	return span_of(json_string_value(v), json_string_length(v));
-}
-
 /* false: no answer. */
 static bool
 make_answer(struct answering *w, const json_t *query, struct buf *out)
@@ -116,13 +90,13 @@ make_answer(struct answering *w, const json_t *query, struct buf *out)
 		buf_puts(out, w->text);
 		return true;
 	}
-	if (text_of(query, "Payload").len > 0)
-		(void)base64_decode(text_of(query, "Payload"), &payload);	/* of rpcd: it is base64 */
+	if (json_span(query, "Payload").len > 0)
+		(void)base64_decode(json_span(query, "Payload"), &payload);	/* of rpcd: it is base64 */
 	snprintf(ltime, sizeof(ltime), "%" JSON_INTEGER_FORMAT, json_int(query, "LTime"));
 	handler_set(w->handler, "SERF_EVENT", span_str("query"));
-	handler_set(w->handler, "SERF_QUERY_NAME", text_of(query, "Name"));
+	handler_set(w->handler, "SERF_QUERY_NAME", json_span(query, "Name"));
 	handler_set(w->handler, "SERF_QUERY_LTIME", span_str(ltime));
-	handler_set(w->handler, "SERF_QUERY_FROM", text_of(query, "From"));
+	handler_set(w->handler, "SERF_QUERY_FROM", json_span(query, "From"));
 	status = handler_run(w->handler, buf_span(&payload), out);
 	if (status > 0)
 		fprintf(stderr, "clusterctl: query answer: the command ended with status %d: no answer is given\n",
@@ -135,7 +109,7 @@ static void
 answer_one(struct answering *w, const json_t *query)
 {
 	struct buf path = BUF_INIT(PATH_BYTES_MAX), out = BUF_INIT(PAYLOAD_BYTES_MAX);
-	char *from = out_safe(text_of(query, "From"));
+	char *from = out_safe(json_span(query, "From"));
 	struct client_answer a;
 
 	buf_puts(&path, "/v1/agent/query-answer/");

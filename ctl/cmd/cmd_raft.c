@@ -79,8 +79,7 @@ put_server(struct ctl *ctl, const char *server, struct buf *path)
 			id = json_text(s, "ID");
 	ctl_param(path, "id", id);
 	if (id == NULL && conf != NULL)
-		fprintf(stderr, "clusterctl: %s: no server \"%s\"; `clusterctl raft list-peers` shows them\n",
-		    ctl->verb->words, server);
+		(void)ctl_fail(ctl, "no server \"%s\"; `clusterctl raft list-peers` shows them", server);
 	json_decref(conf);
 	return id != NULL;
 }
@@ -89,20 +88,13 @@ int
 raft_remove_peer(struct ctl *ctl)
 {
 	struct buf path = BUF_INIT(8192);
-	struct client_answer a;
 	int rc = 1;
 
-	buf_puts(&path, "/v1/operator/raft/peer");
-	ctl_params(ctl, &path);
-	if (put_server(ctl, ctl->argv[0], &path)) {
-		if (client_do(ctl_client(ctl), "DELETE", buf_cstr(&path), SPAN_NONE, RAFT_TIMEOUT_S, &a)) {
-			printf("Removed peer %s.\n", ctl->argv[0]);
-			rc = 0;
-		} else {
-			client_complain(ctl->client, ctl->verb->words, &a);
-		}
-		client_answer_done(&a);
-	}
+	ctl_path(ctl, &path, "/v1/operator/raft/peer", NULL, "");
+	if (put_server(ctl, ctl->argv[0], &path))
+		rc = ctl_send(ctl, "DELETE", buf_cstr(&path), SPAN_NONE, RAFT_TIMEOUT_S);
+	if (rc == 0)
+		printf("Removed peer %s.\n", ctl->argv[0]);
 	buf_done(&path);
 	return rc;
 }

@@ -83,24 +83,17 @@ confirmed(void)
 	return fgets(line, sizeof(line), stdin) != NULL && strcmp(line, "yes\n") == 0;
 }
 
+static void
+print_done(json_t *answer)
+{
+	(void)answer;
+	printf("\nDone. `clusterctl raft list-peers` shows this server as the only voter; now add servers.\n");
+}
+
 static int
 act(struct ctl *ctl)
 {
-	struct client_answer a = { 0 };
-	json_t *v;
-	int rc = 0;
-
-	if (!client_do(ctl_client(ctl), "PUT", PATH, SPAN_NONE, TIMEOUT_S, &a)) {
-		rc = client_complain(ctl->client, WHAT, &a);
-	} else if (ctl->json) {
-		v = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
-		out_json(v);
-		json_decref(v);
-	} else {
-		printf("\nDone. `clusterctl raft list-peers` shows this server as the only voter; now add servers.\n");
-	}
-	client_answer_done(&a);
-	return rc;
+	return ctl_out(ctl, ctl_answer(ctl, "PUT", PATH, SPAN_NONE, TIMEOUT_S), print_done);
 }
 
 int

@@ -132,15 +132,11 @@ show(const struct ctl *ctl, const char *from, const char *to, bool wan, int64_t 
 {
 	double ms = (double)ns / 1e6;
 
-	if (ctl->json) {
-		json_t *out = json_pack("{s:s, s:s, s:s, s:I, s:f}", "From", from, "To", to, "Pool",
-		    wan ? "WAN" : "LAN", "Nanoseconds", (json_int_t)ns, "Milliseconds", ms);
-
-		out_json(out);
-		json_decref(out);
-	} else {
+	if (ctl->json)
+		out_json_new(json_pack("{s:s, s:s, s:s, s:I, s:f}", "From", from, "To", to, "Pool",
+		    wan ? "WAN" : "LAN", "Nanoseconds", (json_int_t)ns, "Milliseconds", ms));
+	else
 		printf("Estimated %s <-> %s rtt: %.3f ms (using %s coordinates)\n", from, to, ms, wan ? "WAN" : "LAN");
-	}
 }
 
 int

@@ -89,7 +89,7 @@ wrong(const struct ctl *ctl, const char *what, const char *value)
 {
 	char *shown = out_safe(span_str(value));
 
-	fprintf(stderr, "clusterctl: %s: %s: \"%s\"\n", ctl->verb->words, what, shown);
+	(void)ctl_fail(ctl, "%s: \"%s\"", what, shown);
 	free(shown);
 	return 2;
 }
@@ -149,12 +149,12 @@ from_file(const struct ctl *ctl, int *rc)
 
 	*rc = 1;
 	if (has_fields(ctl)) {
-		fprintf(stderr, "clusterctl: %s: what a file defines takes none of these options\n", ctl->verb->words);
+		(void)ctl_fail(ctl, "what a file defines takes none of these options");
 		*rc = 2;
 	} else if (ctl_value(ctl, ctl->argv[0], &text) &&
 	    (v = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, &why)) == NULL) {
-		fprintf(stderr, "clusterctl: %s: %s:%d: %s\n", ctl->verb->words,
-		    ctl->argv[0][0] == '@' ? ctl->argv[0] + 1 : "standard input", why.line, why.text);
+		(void)ctl_fail(ctl, "%s:%d: %s", ctl->argv[0][0] == '@' ? ctl->argv[0] + 1 : "standard input", why.line,
+		    why.text);
 	}
 	buf_done(&text);
 	if (v == NULL)
@@ -170,23 +170,19 @@ from_file(const struct ctl *ctl, int *rc)
 static int
 register_one(struct ctl *ctl, json_t *definition)
 {
-	struct client_answer a;
 	struct buf path = BUF_INIT(65536);
 	char *body = json_dumps(definition, JSON_COMPACT | JSON_ENCODE_ANY);
 	const char *name = json_text(definition, "Name");
-	int rc = 0;
+	int rc;
 
-	buf_puts(&path, "/v1/agent/service/register");
-	ctl_params(ctl, &path);
-	if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), span_str(body != NULL ? body : ""), TIMEOUT_S, &a))
-		rc = client_complain(ctl->client, ctl->verb->words, &a);
+	ctl_path(ctl, &path, "/v1/agent/service/register", NULL, "");
+	rc = ctl_send(ctl, "PUT", buf_cstr(&path), span_str(body != NULL ? body : ""), TIMEOUT_S);
 	if (rc == 0) {
 		char *shown = out_safe(span_str(name[0] != '\0' ? name : json_text(definition, "name")));
 
 		printf("Registered service: %s\n", shown);
 		free(shown);
 	}
-	client_answer_done(&a);
 	buf_done(&path);
 	free(body);
 	return rc;
@@ -213,8 +209,8 @@ services_register(struct ctl *ctl)
 	if (!file && is_file_name(ctl->argv[0])) {
 		char *shown = out_safe(span_str(ctl->argv[0]));
 
-		fprintf(stderr, "clusterctl: %s: \"%s\" looks like a file, and a name is expected: write @%s to "
-		    "register what a file defines (in JSON)\n", ctl->verb->words, shown, shown);
+		(void)ctl_fail(ctl, "\"%s\" looks like a file, and a name is expected: write @%s to register what a file "
+		    "defines (in JSON)", shown, shown);
 		free(shown);
 		return 2;
 	}
@@ -275,8 +271,7 @@ services_deregister(struct ctl *ctl)
 	if (services == NULL) {
 		;
 	} else if (json_object_get(services, shown) == NULL) {
-		fprintf(stderr, "clusterctl: %s: this node has no service with the ID \"%s\" (see `clusterctl services "
-		    "list`)\n", ctl->verb->words, shown);
+		(void)ctl_fail(ctl, "this node has no service with the ID \"%s\" (see `clusterctl services list`)", shown);
 	} else {
 		bool done = deregister(ctl, span_str(ctl->argv[0]), &a);
 

@@ -16,11 +16,27 @@
 #define MB(n_) ((double)(n_) / 1e6)
 #define WHY_BYTES 512
 
-static int
-complain(const char *verb, const char *file, const char *why)
+/* Of the file that the call names, to be closed; NULL after a complaint. */
+static FILE *
+open_archive(struct ctl *ctl)
 {
-	fprintf(stderr, "clusterctl: snapshot %s: %s: %s\n", verb, file, why);
-	return 1;
+	FILE *f = fopen(ctl->argv[0], "rbe");
+
+	if (f == NULL)
+		(void)ctl_fail(ctl, "%s: %s", ctl->argv[0], strerror(errno));
+	return f;
+}
+
+/* What is in it; false after a complaint in the name of `what`. */
+static bool
+read_facts(struct ctl *ctl, FILE *f, const char *what, struct snap_facts *facts)
+{
+	char why[WHY_BYTES];
+	bool good = snap_facts_read(f, facts, why, sizeof(why));
+
+	if (!good)
+		(void)ctl_fail(ctl, "%s: %s", what, why);
+	return good;
 }
 
 /* -- what is in a file -- */
@@ -58,32 +74,28 @@ print_facts(const struct snap_facts *f)
 static void
 print_facts_json(const struct snap_facts *f)
 {
-	json_t *tables = json_object(), *all;
+	json_t *tables = json_object();
 
 	for (unsigned i = 0; i < f->table_count; i++)
 		json_object_set_new(tables, f->tables[i].name, json_pack("{s:I,s:I}", "Count",
 		    (json_int_t)f->tables[i].count, "Bytes", (json_int_t)f->tables[i].bytes));
-	all = json_pack("{s:O,s:I,s:I,s:I,s:I,s:I,s:{s:s,s:s},s:o}", "Meta", f->meta, "RaftIndex", (json_int_t)f->index,
+	out_json_new(json_pack("{s:O,s:I,s:I,s:I,s:I,s:I,s:{s:s,s:s},s:o}", "Meta", f->meta, "RaftIndex", (json_int_t)f->index,
 	    "Term", (json_int_t)f->term, "Records", (json_int_t)f->records, "FileBytes", (json_int_t)f->file_bytes,
 	    "StateBytes", (json_int_t)f->state_bytes, "SHA256", "meta.json", f->meta_sum, "state.bin", f->state_sum,
-	    "Tables", tables);
-	out_json(all);
-	json_decref(all);
+	    "Tables", tables));
 }
 
 int
 snapshot_inspect(struct ctl *ctl)
 {
-	const char *file = ctl->argv[0];
-	FILE *f = fopen(file, "rbe");
+	FILE *f = open_archive(ctl);
 	struct snap_facts facts = { .meta = NULL };
-	char why[WHY_BYTES];
 	int rc = 0;
 
 	if (f == NULL)
-		return complain("inspect", file, strerror(errno));
-	if (!snap_facts_read(f, &facts, why, sizeof(why)))
-		rc = complain("inspect", file, why);
+		return 1;
+	if (!read_facts(ctl, f, ctl->argv[0], &facts))
+		rc = 1;
 	else if (ctl->json)
 		print_facts_json(&facts);
 	else
@@ -182,17 +194,15 @@ download(struct ctl *ctl, FILE *f, uint64_t *index)
 	struct buf path = BUF_INIT(8192);
 	struct progress p;
 	struct client_answer a;
+	bool done;
 	int rc = 0;
 
-	buf_puts(&path, "/v1/snapshot");
-	ctl_params(ctl, &path);
+	ctl_path(ctl, &path, "/v1/snapshot", NULL, "");
 	progress_init(&p);
-	if (!client_download(ctl_client(ctl), buf_cstr(&path), f, save_tick, &p, &a)) {
-		progress_end(&p);
-		rc = client_complain(ctl->client, "snapshot save", &a);
-	} else {
-		progress_end(&p);
-	}
+	done = client_download(ctl_client(ctl), buf_cstr(&path), f, save_tick, &p, &a);
+	progress_end(&p);
+	if (!done)
+		rc = client_complain(ctl->client, ctl->verb->words, &a);
 	*index = a.index;
 	client_answer_done(&a);
 	buf_done(&path);
@@ -202,7 +212,7 @@ download(struct ctl *ctl, FILE *f, uint64_t *index)
 int
 snapshot_save(struct ctl *ctl)
 {
-	char why[WHY_BYTES], target[PATH_MAX], *name = ctl->argv[0];
+	char target[PATH_MAX], *name = ctl->argv[0];
 	/* A symbolic link stays one; what it names is replaced. */
 	const char *file = realpath(name, target) != NULL ? target : name;
 	struct snap_facts facts = { .meta = NULL };
@@ -212,15 +222,15 @@ snapshot_save(struct ctl *ctl)
 	int rc;
 
 	if (failed != NULL)
-		return complain("save", file, failed);
+		return ctl_fail(ctl, "%s: %s", file, failed);
 	rc = download(ctl, g.f, &index);
 	if (rc == 0 && fflush(g.f) != 0)
-		rc = complain("save", file, strerror(errno));
+		rc = ctl_fail(ctl, "%s: %s", file, strerror(errno));
 	rewind(g.f);
-	if (rc == 0 && !snap_facts_read(g.f, &facts, why, sizeof(why)))
-		rc = complain("save", "the data received is not a complete snapshot", why);
+	if (rc == 0 && !read_facts(ctl, g.f, "the data received is not a complete snapshot", &facts))
+		rc = 1;
 	if (rc == 0 && (failed = grow_keep(&g, file)) != NULL)
-		rc = complain("save", file, failed);
+		rc = ctl_fail(ctl, "%s: %s", file, failed);
 	if (rc == 0 && ctl->json)
 		print_facts_json(&facts);
 	else if (rc == 0)
@@ -241,13 +251,9 @@ struct restoring {
 static void
 show_phase(struct restoring *r)
 {
-	struct client_answer a;
-	json_t *st = NULL;
+	json_t *st = client_try_json(r->other, r->path, 5);
 	double done, total;
 
-	if (client_do(r->other, "GET", r->path, SPAN_NONE, 5, &a))
-		st = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
-	client_answer_done(&a);
 	json_safe(st);
 	done = MB(json_int(st, "Done"));
 	total = MB(json_int(st, "Total"));
@@ -275,23 +281,22 @@ upload(struct ctl *ctl, FILE *f, uint64_t size)
 	struct buf path = BUF_INIT(8192), progress = BUF_INIT(8192);
 	struct restoring r = { .path = NULL };
 	struct client_answer a;
+	bool done;
 	int rc = 0;
 
-	buf_puts(&path, "/v1/snapshot");
-	buf_puts(&progress, "/v1/snapshot/restore");
-	ctl_params(ctl, &path);
-	ctl_params(ctl, &progress);
+	ctl_path(ctl, &path, "/v1/snapshot", NULL, "");
+	ctl_path(ctl, &progress, "/v1/snapshot/restore", NULL, "");
 	r.path = buf_cstr(&progress);
 	r.other = ctl_new_client(ctl);
 	client_quiet(r.other, true);
 	progress_init(&r.p);
-	if (!client_upload(ctl_client(ctl), buf_cstr(&path), f, size, restore_tick, &r, &a)) {
-		progress_end(&r.p);
-		rc = client_complain(ctl->client, "snapshot restore", &a);
+	done = client_upload(ctl_client(ctl), buf_cstr(&path), f, size, restore_tick, &r, &a);
+	progress_end(&r.p);
+	if (!done) {
+		rc = client_complain(ctl->client, ctl->verb->words, &a);
 		if (a.status == 0 && !a.file_failed)
 			fprintf(stderr, "For its outcome: `clusterctl snapshot status`.\n");
 	} else {
-		progress_end(&r.p);
 		puts("Restored snapshot");
 	}
 	client_answer_done(&a);
@@ -377,19 +382,16 @@ agreed(struct ctl *ctl, const struct snap_facts *f)
 int
 snapshot_restore(struct ctl *ctl)
 {
-	const char *file = ctl->argv[0];
-	FILE *f = fopen(file, "rbe");
+	FILE *f = open_archive(ctl);
 	struct snap_facts facts = { .meta = NULL };
-	char why[WHY_BYTES];
 	int rc = 1;
 
 	if (f == NULL)
-		return complain("restore", file, strerror(errno));
+		return 1;
 	if (fseeko(f, 0, SEEK_END) != 0 || fseeko(f, 0, SEEK_SET) != 0) {
-		complain("restore", file, "a pipe cannot be read twice, to verify and to send it: make it a file");
-	} else if (!snap_facts_read(f, &facts, why, sizeof(why))) {
-		complain("restore", file, why);
-	} else if (agreed(ctl, &facts)) {
+		(void)ctl_fail(ctl, "%s: a pipe cannot be read twice, to verify and to send it: make it a file",
+		    ctl->argv[0]);
+	} else if (read_facts(ctl, f, ctl->argv[0], &facts) && agreed(ctl, &facts)) {
 		rewind(f);
 		rc = upload(ctl, f, facts.file_bytes);
 	}

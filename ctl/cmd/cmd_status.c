@@ -899,7 +899,6 @@ cmd_status(struct ctl *ctl)
 		{ "versions", check_versions }, { "keyring", check_keyring },
 	};
 	struct status s = { .ctl = ctl, .lines = json_array() };
-	json_t *out;
 
 	if (ctl->timeout.ns == 0)
 		client_within(ctl_client(ctl), LIMIT);
@@ -918,13 +917,10 @@ cmd_status(struct ctl *ctl)
 		s.said = 0;
 		checks[i].check(&s);
 	}
-	if (ctl->json) {
-		out = json_pack("{s:b,s:O}", "Well", !s.bad, "Checks", s.lines);
-		out_json(out);
-		json_decref(out);
-	} else {
+	if (ctl->json)
+		out_json_new(json_pack("{s:b,s:O}", "Well", !s.bad, "Checks", s.lines));
+	else
 		show(&s);
-	}
 	free(s.token_why);
 	part_done(&s.self);
 	part_done(&s.members);

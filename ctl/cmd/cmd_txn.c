@@ -131,8 +131,7 @@ cmd_txn(struct ctl *ctl)
 	int rc = 1;
 
 	if (ctl_file(ctl, ctl->argv[0], &body)) {
-		buf_puts(&path, "/v1/txn");
-		ctl_params(ctl, &path);
+		ctl_path(ctl, &path, "/v1/txn", NULL, "");
 		done = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), TXN_TIMEOUT_S, &a);
 		if (done || a.status == 409)
 			rc = print_answer(ctl, &a);
