@@ -93,11 +93,8 @@ clear(const struct ctl *ctl, json_t *thing)
 		while (i < LINKS && (strcmp(links[i].word, g->value) != 0 ||
 		    ctl_option_in(ctl->verb->options, links[i].option) == NULL))
 			i++;
-		if (i == LINKS) {
-			fprintf(stderr, "clusterctl: %s: --clear: there is no list \"%s\"\n", ctl->verb->words,
-			    g->value);
-			return false;
-		}
+		if (i == LINKS)
+			return ctl_false(ctl, "--clear: there is no list \"%s\"", g->value);
 		json_object_set_new(thing, links[i].key, json_array());
 	}
 	return true;
@@ -144,8 +141,7 @@ acl_set_links(const struct ctl *ctl, const struct resource_field *f, json_t *thi
 			continue;
 		link = links[i].make(g->value);
 		if (link == NULL || g->value[0] == '\0') {
-			fprintf(stderr, "clusterctl: %s: --%s: \"%s\" is not %s\n", ctl->verb->words, links[i].option,
-			    g->value, links[i].like);
+			(void)ctl_complain(ctl, "--%s: \"%s\" is not %s", links[i].option, g->value, links[i].like);
 			json_decref(link);
 			json_decref(fresh);
 			return 2;

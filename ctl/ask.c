@@ -6,17 +6,34 @@
 
 #include "ctl/ctl.h"
 
+static void
+complain(const struct ctl *ctl, const char *fmt, va_list ap)
+{
+	fprintf(stderr, "clusterctl: %s: ", ctl->verb->words);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
 int
-ctl_fail(const struct ctl *ctl, const char *fmt, ...)
+ctl_complain(const struct ctl *ctl, const char *fmt, ...)
 {
 	va_list ap;
 
-	fprintf(stderr, "clusterctl: %s: ", ctl->verb->words);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	complain(ctl, fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
 	return 1;
+}
+
+bool
+ctl_false(const struct ctl *ctl, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	complain(ctl, fmt, ap);
+	va_end(ap);
+	return false;
 }
 
 /* -- what a call gives -- */
@@ -37,7 +54,7 @@ ctl_value(const struct ctl *ctl, const char *arg, struct buf *out)
 		while ((p = buf_room(out, 65536)) != NULL && (n = fread(p, 1, 65536, f)) > 0)
 			out->len += n;
 	if (f == NULL || ferror(f)) {
-		(void)ctl_fail(ctl, "%s: %s", f == stdin ? "standard input" : arg + 1, strerror(errno));
+		(void)ctl_complain(ctl, "%s: %s", f == stdin ? "standard input" : arg + 1, strerror(errno));
 		if (f != NULL && f != stdin)
 			fclose(f);
 		return false;
@@ -45,7 +62,7 @@ ctl_value(const struct ctl *ctl, const char *arg, struct buf *out)
 	if (f != stdin)
 		fclose(f);
 	if (out->failed)
-		(void)ctl_fail(ctl, "the value is larger than %zu bytes", out->max - 65536);
+		(void)ctl_complain(ctl, "the value is larger than %zu bytes", out->max - 65536);
 	return !out->failed;
 }
 
@@ -131,7 +148,7 @@ ctl_answer(struct ctl *ctl, const char *method, const char *path, struct span bo
 	if (!client_do(ctl_client(ctl), method, path, body, timeout_s, &a))
 		client_complain(ctl->client, ctl->verb->words, &a);
 	else if ((answer = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL)) == NULL)
-		(void)ctl_fail(ctl, "the answer is not JSON");
+		(void)ctl_complain(ctl, "the answer is not JSON");
 	client_answer_done(&a);
 	return answer;
 }

@@ -174,7 +174,9 @@ void out_lines(FILE *to, struct span text);
 /* -- ctl/ask.c: questions, in the name of the verb, whose failures are told by these functions -- */
 
 /* Prints "clusterctl: VERB: " and a sentence to stderr; returns exit status 1. */
-int ctl_fail(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int ctl_complain(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same; returns false. */
+bool ctl_false(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends BEFORE[NAME]REST, where the name is encoded (NULL: none), with the parameters that the call gives. */
 void ctl_path(const struct ctl *ctl, struct buf *path, const char *before, const char *name, const char *rest);
 /* Asks for what has no answer but that it was done; returns the exit status. */

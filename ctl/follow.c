@@ -39,8 +39,8 @@ follow_list(struct ctl *ctl, const struct follow *f)
 		if (list == NULL && (first || a.status != 0 || client_late(ctl->client)))
 			break;
 		if ((list == NULL) != away)
-			fprintf(stderr, "clusterctl: %s: %s\n", ctl->verb->words, away ? "connected again" :
-			    "no connection to rpcd, trying again");
+			(void)ctl_complain(ctl, "%s",
+			    away ? "connected again" : "no connection to rpcd, trying again");
 		away = list == NULL;
 		if (!away)
 			f->take(f->ctx, list, first);

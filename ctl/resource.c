@@ -56,7 +56,7 @@ complain_of_one(struct ctl *ctl, const struct client_answer *a, const struct res
 		return;
 	}
 	json_errors_reason(REASON_NOT_FOUND);
-	fprintf(stderr, "clusterctl: %s: there is no %s \"%s\"\n", ctl->verb->words, r->noun, name);
+	(void)ctl_complain(ctl, "there is no %s \"%s\"", r->noun, name);
 	fprintf(stderr, "`clusterctl %s list` shows what there is.\n", r->words);
 }
 
@@ -133,8 +133,8 @@ find_in_list(struct ctl *ctl, const struct resource *r, const char *wanted)
 		if (strcmp(json_text(row, "ID"), wanted) == 0 || strcmp(json_text(row, "Name"), wanted) == 0)
 			found = row;
 	if (list != NULL && found == NULL)
-		fprintf(stderr, "clusterctl: %s: there is no %s \"%s\"; `clusterctl %s list` shows them\n",
-		    ctl->verb->words, r->noun, wanted, r->words);
+		(void)ctl_complain(ctl, "there is no %s \"%s\"; `clusterctl %s list` shows them", r->noun, wanted,
+		    r->words);
 	json_incref(found);
 	json_decref(list);
 	return found;
@@ -171,7 +171,7 @@ resource_id(struct ctl *ctl, const struct resource *r, const char *wanted, char 
 	}
 	good = wanted[0] != '\0' && span_copy(span_str(wanted), id, cap);
 	if (!good)
-		fprintf(stderr, "clusterctl: %s: that is no name of a %s\n", ctl->verb->words, r->noun);
+		(void)ctl_complain(ctl, "that is no name of a %s", r->noun);
 	json_decref(found);
 	return good;
 }
@@ -216,10 +216,9 @@ set_from_file(const struct ctl *ctl, const struct resource_field *f, json_t *thi
 		v = is_json ? json_loadb((const char *)text.data, text.len, 0, &e) :
 		    json_stringn((const char *)text.data, text.len);
 		if (v == NULL && is_json)
-			fprintf(stderr, "clusterctl: %s: --%s: not JSON: line %d: %s\n", ctl->verb->words, f->option,
-			    e.line, e.text);
+			(void)ctl_complain(ctl, "--%s: not JSON: line %d: %s", f->option, e.line, e.text);
 		else if (v == NULL)
-			fprintf(stderr, "clusterctl: %s: --%s: not UTF-8\n", ctl->verb->words, f->option);
+			(void)ctl_complain(ctl, "--%s: not UTF-8", f->option);
 	}
 	buf_done(&text);
 	return v != NULL && json_object_set_new(thing, f->key, v) == 0 ? 0 : 1;

@@ -69,8 +69,7 @@ read_access(struct explain *x, const char *text)
 			x->need = known[i];
 			return true;
 		}
-	fprintf(stderr, "clusterctl: acl explain: \"%s\" is not read, write or, for keys, list\n", text);
-	return false;
+	return ctl_false(x->ctl, "\"%s\" is not read, write or, for keys, list", text);
 }
 
 static bool
@@ -110,10 +109,8 @@ read_call(struct explain *x)
 
 	if (!read_resource(x, x->ctl->argv[0]) || !read_access(x, x->ctl->argv[1]))
 		return false;
-	if (given != NULL && !read_default(x, given, "--default-policy")) {
-		fprintf(stderr, "clusterctl: acl explain: --default-policy: \"%s\" is not allow or deny\n", given);
-		return false;
-	}
+	if (given != NULL && !read_default(x, given, "--default-policy"))
+		return ctl_false(x->ctl, "--default-policy: \"%s\" is not allow or deny", given);
 	return dc == NULL || span_copy(span_str(dc), x->dc, sizeof(x->dc));
 }
 
@@ -154,8 +151,7 @@ counts(struct explain *x, const json_t *list, const char *kind, const char *name
 	if (json_array_size(list) == 0)
 		return true;
 	if (x->dc[0] == '\0') {
-		fprintf(stderr, "clusterctl: acl explain: %s %s counts in some datacenters only: name yours with "
-		    "--dc\n", kind, name);
+		(void)ctl_complain(x->ctl, "%s %s counts in some datacenters only: name yours with --dc", kind, name);
 		*known = false;
 		return false;
 	}
@@ -188,8 +184,7 @@ add_policy(struct explain *x, const char *id, const char *role)
 		good = acl_rules_parse(span_of(json_string_value(text), json_string_length(text)), &rules,
 		    &why) == TV_OK;
 		if (!good)
-			fprintf(stderr, "clusterctl: acl explain: policy %s: %s\n", json_text(p, "Name"),
-			    buf_cstr(&why));
+			(void)ctl_complain(x->ctl, "policy %s: %s", json_text(p, "Name"), buf_cstr(&why));
 		else
 			good = add_list(x, rules, "policy", json_text(p, "Name"), id, role);
 	}
@@ -422,10 +417,8 @@ answer_question(struct explain *x)
 	int rc;
 
 	if (acl_set_new((const struct acl_rules *const *)x->lists, (uint32_t)json_array_size(x->sources),
-	    x->default_allow, &set) != TV_OK) {
-		fprintf(stderr, "clusterctl: acl explain: its rules are too many\n");
-		return 1;
-	}
+	    x->default_allow, &set) != TV_OK)
+		return ctl_complain(x->ctl, "its rules are too many");
 	acl_set_explain(set, x->resource, x->name, &a.why);
 	a.allowed = acl_set_allows(set, x->resource, x->name, x->need);
 	if (a.why.kind == ACL_BY_RULE)

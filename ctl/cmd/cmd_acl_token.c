@@ -137,7 +137,7 @@ acl_bootstrap(struct ctl *ctl)
 	if (client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), RESOURCE_TIMEOUT_S, &a)) {
 		token = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
 		if (token == NULL)
-			fprintf(stderr, "clusterctl: acl bootstrap: the answer is not JSON\n");
+			(void)ctl_complain(ctl, "the answer is not JSON");
 	} else {
 		client_complain(ctl->client, ctl->verb->words, &a);
 		tell_reset(buf_span(&a.body));
@@ -210,7 +210,7 @@ set_ttl(const struct ctl *ctl, const struct resource_field *f, json_t *thing)
 
 	if (duration_parse(span_str(ttl), &ns) == TV_OK)
 		return resource_set_text(ctl, f, thing);
-	fprintf(stderr, "clusterctl: acl token create: --ttl: \"%s\" is no length of time, such as 8h\n", ttl);
+	(void)ctl_complain(ctl, "--ttl: \"%s\" is no length of time, such as 8h", ttl);
 	return 2;
 }
 
@@ -299,7 +299,7 @@ set_meta(const struct ctl *ctl, json_t *body)
 		    span_copy(span_of(g->value, (size_t)(eq - g->value)), key, sizeof(key)) &&
 		    json_object_set_new(meta, key, json_string(eq + 1)) == 0;
 		if (!good)
-			fprintf(stderr, "clusterctl: acl login: --meta: \"%s\" is not KEY=VALUE\n", g->value);
+			(void)ctl_complain(ctl, "--meta: \"%s\" is not KEY=VALUE", g->value);
 	}
 	if (json_object_size(meta) > 0)
 		json_object_set(body, "Meta", meta);
@@ -333,8 +333,8 @@ acl_logout(struct ctl *ctl)
 	json_t *done;
 
 	if (ctl_token(ctl) == NULL) {
-		fprintf(stderr, "clusterctl: acl logout: no token is shown that could end: give it with --token-file "
-		    "or TRIUMVIR_TOKEN\n");
+		(void)ctl_complain(ctl, "no token is shown that could end: give it with --token-file or "
+		    "TRIUMVIR_TOKEN");
 		return 2;
 	}
 	done = acl_ask(ctl, "POST", "logout", NULL, NULL);

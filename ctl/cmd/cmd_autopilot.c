@@ -115,8 +115,7 @@ autopilot_set(struct ctl *ctl)
 		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), span_str(body), RAFT_TIMEOUT_S, &a))
 			rc = client_complain(ctl->client, ctl->verb->words, &a);
 		else if (!span_eqs(buf_span(&a.body), "true"))
-			fprintf(stderr, "clusterctl: %s: it was changed concurrently; check it and try again\n",
-			    ctl->verb->words);
+			(void)ctl_complain(ctl, "it was changed concurrently; check it and try again");
 		else
 			rc = 0;
 		client_answer_done(&a);
@@ -197,7 +196,7 @@ autopilot_health(struct ctl *ctl)
 	}
 	v = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
 	if (v == NULL)
-		fprintf(stderr, "clusterctl: raft autopilot health: the answer is no JSON\n");
+		(void)ctl_complain(ctl, "the answer is no JSON");
 	else if (ctl->json)
 		out_json(v);
 	else {

@@ -256,12 +256,12 @@ cmd_force_leave(struct ctl *ctl)
 	/* Of one that lives nothing is told that its objection makes untrue. */
 	rc = ctl_put(ctl, buf_cstr(&path), JOIN_TIMEOUT_S, alive ? NULL : "Announced to the cluster that it has left.");
 	if (rc == 0 && alive)
-		fprintf(stderr, "clusterctl: force-leave: %s is not known to have failed: if it is alive, it refutes "
-		    "and stays, and `clusterctl leave` there removes it; if it is dead, it is marked as left as soon "
-		    "as its failure is detected\n", node);
+		(void)ctl_complain(ctl, "%s is not known to have failed: if it is alive, it refutes and stays, and "
+		    "`clusterctl leave` there removes it; if it is dead, it is marked as left as soon as its failure "
+		    "is detected", node);
 	if (rc == 0 && !has_leader(ctl))
-		fprintf(stderr, "clusterctl: force-leave: there is no leader: a server keeps its seat until there is "
-		    "one, so this does not bring back a lost majority; see `clusterctl raft recover --dry-run`\n");
+		(void)ctl_complain(ctl, "there is no leader: a server keeps its seat until there is one, so this "
+		    "does not bring back a lost majority; see `clusterctl raft recover --dry-run`");
 	buf_done(&path);
 	return rc;
 }

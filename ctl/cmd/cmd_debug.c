@@ -122,7 +122,7 @@ add_file(struct debug *d, const char *name, struct span text)
 
 	hide_token(d, text, &plain);
 	if (!d->broken && !tarball_add(d->tar, name, buf_span(&plain))) {
-		fprintf(stderr, "clusterctl: debug: cannot write the archive: %s\n", strerror(errno));
+		(void)ctl_complain(d->ctl, "cannot write the archive: %s", strerror(errno));
 		d->broken = d->ends = true;
 	}
 	buf_done(&plain);
@@ -327,7 +327,7 @@ print_result(struct debug *d, const char *file, uint64_t bytes)
 		return out_json_new(json_pack("{s:s,s:I,s:i,s:O}", "File", file, "Bytes", (json_int_t)bytes, "Captures",
 		    (int)d->captures, "Errors", d->errors));
 	json_array_foreach(d->errors, i, error)
-		fprintf(stderr, "clusterctl: debug: without %s\n", json_string_value(error));
+		(void)ctl_complain(d->ctl, "without %s", json_string_value(error));
 	printf("Wrote %s: %llu bytes, %u captures\n", file, (unsigned long long)bytes, d->captures);
 	return 0;
 }
@@ -361,18 +361,14 @@ capture_all(struct debug *d, const char *node)
 	else
 		snprintf(file, sizeof(file), "%s-%s.tar.gz", folder, stamp);
 	d->tar = tarball_new(file, folder);
-	if (d->tar == NULL) {
-		fprintf(stderr, "clusterctl: debug: %s: %s\n", file, strerror(errno));
-		return 1;
-	}
+	if (d->tar == NULL)
+		return ctl_complain(d->ctl, "%s: %s", file, strerror(errno));
 	collect(d);
 	progress_wipe(&d->progress);
 	d->ends = d->broken;
 	add_index(d, node);
-	if (!tarball_end(d->tar, &bytes)) {
-		fprintf(stderr, "clusterctl: debug: %s: %s\n", file, strerror(errno));
-		return 1;
-	}
+	if (!tarball_end(d->tar, &bytes))
+		return ctl_complain(d->ctl, "%s: %s", file, strerror(errno));
 	return print_result(d, file, bytes);
 }
 
@@ -387,9 +383,8 @@ time_option(const struct ctl *ctl, const char *name, int64_t least_ms, struct mo
 	if (duration_parse(span_str(text), &out->ns) == TV_OK && mono_ms(*out) >= least_ms &&
 	    mono_ms(*out) <= DURATION_MAX_S * 1000)
 		return true;
-	fprintf(stderr, "clusterctl: debug: --%s: \"%s\" is no length of time from %s to 1h, such as 30s\n", name, text,
+	return ctl_false(ctl, "--%s: \"%s\" is no length of time from %s to 1h, such as 30s", name, text,
 	    least_ms < 1000 ? "100ms" : "1s");
-	return false;
 }
 
 int

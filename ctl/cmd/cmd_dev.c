@@ -35,6 +35,7 @@ static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
 #define DAEMON_COUNT 3
 
 struct dev {
+	const struct ctl *ctl;
 	char dir[64];
 	char at[ADDR_IP_BYTES + 16];		/* host and port, as in a URL */
 	const char *bind, *http_port, *datacenter, *node;
@@ -53,8 +54,7 @@ write_file(const struct dev *d, const char *name, const char *text)
 	snprintf(path, sizeof(path), "%s/%s", d->dir, name);
 	if (file_replace(AT_FDCWD, path, span_str(text), 0644) == TV_OK)
 		return true;
-	fprintf(stderr, "clusterctl: dev: %s: %s\n", path, strerror(errno));
-	return false;
+	return ctl_false(d->ctl, "%s: %s", path, strerror(errno));
 }
 
 static bool
@@ -85,15 +85,12 @@ set_at(struct dev *d)
 	struct addr a;
 	int n;
 
-	if (!addr_parse(d->bind, 0, &a)) {
-		fprintf(stderr, "clusterctl: dev: --bind: \"%s\" is neither an IPv4 nor an IPv6 address\n", d->bind);
-		return false;
-	}
+	if (!addr_parse(d->bind, 0, &a))
+		return ctl_false(d->ctl, "--bind: \"%s\" is neither an IPv4 nor an IPv6 address", d->bind);
 	n = snprintf(d->at, sizeof(d->at), a.len == 16 ? "[%s]:%s" : "%s:%s", d->bind, d->http_port);
 	if ((size_t)n < sizeof(d->at))
 		return true;
-	fprintf(stderr, "clusterctl: dev: --http-port: \"%s\" is no port\n", d->http_port);
-	return false;
+	return ctl_false(d->ctl, "--http-port: \"%s\" is no port", d->http_port);
 }
 
 /* In the child, as root: become an ordinary user for good. */
@@ -124,11 +121,9 @@ start_daemon(struct dev *d, int which, const struct passwd *pw)
 	sigset_t none;
 	pid_t pid;
 
-	if (!ctl_daemon_path(daemons[which], path, sizeof(path))) {
-		fprintf(stderr, "clusterctl: dev: %s is not installed beside clusterctl nor in %s\n", daemons[which],
+	if (!ctl_daemon_path(daemons[which], path, sizeof(path)))
+		return ctl_false(d->ctl, "%s is not installed beside clusterctl nor in %s", daemons[which],
 		    TV_SBINDIR);
-		return false;
-	}
 	pid = fork();
 	if (pid == 0) {
 		sigemptyset(&none);
@@ -137,7 +132,7 @@ start_daemon(struct dev *d, int which, const struct passwd *pw)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		if (become_ordinary(pw))
 			execl(path, daemons[which], "-c", d->dir, (char *)NULL);
-		fprintf(stderr, "clusterctl: dev: cannot run %s: %s\n", path, strerror(errno));
+		(void)ctl_complain(d->ctl, "cannot run %s: %s", path, strerror(errno));
 		_exit(127);
 	}
 	d->pids[which] = pid;
@@ -161,7 +156,7 @@ take_signals(struct dev *d, int timeout_ms)
 			if (d->pids[i] == pid) {
 				d->pids[i] = 0;
 				if (!d->stop)
-					fprintf(stderr, "clusterctl: dev: %s ended, stopping\n", daemons[i]);
+					(void)ctl_complain(d->ctl, "%s ended, stopping", daemons[i]);
 				d->stop = true;
 			}
 }
@@ -217,7 +212,7 @@ wait_ready(struct dev *d)
 		ok = is_ready(c);
 	}
 	if (!ok && !d->stop)
-		fprintf(stderr, "clusterctl: dev: the server did not start within %d s\n", DEV_START_TIMEOUT_MS / 1000);
+		(void)ctl_complain(d->ctl, "the server did not start within %d s", DEV_START_TIMEOUT_MS / 1000);
 	client_free(c);
 	return ok;
 }
@@ -253,8 +248,7 @@ give_agent_token(struct dev *d)
 	body.secret = true;
 	buf_printf(&body, "{\"Token\":\"%s\"}", buf_cstr(&d->secret));
 	if (put_body(c, "/v1/agent/token/agent", buf_span(&body), NULL, why, sizeof(why)) != 200)
-		fprintf(stderr, "clusterctl: dev: the node has no token of its own, so it cannot register itself: "
-		    "%s\n", why);
+		(void)ctl_complain(d->ctl, "the node has no token of its own, so it cannot register itself: %s", why);
 	buf_done(&body);
 	client_free(c);
 }
@@ -275,7 +269,7 @@ bootstrap(struct dev *d)
 			take_signals(d, DEV_POLL_MS);
 	}
 	if (d->secret.len == 0 && !d->stop)
-		fprintf(stderr, "clusterctl: dev: no token was made: %s\n", why[0] != '\0' ? why : "no answer");
+		(void)ctl_complain(d->ctl, "no token was made: %s", why[0] != '\0' ? why : "no answer");
 	client_free(c);
 	if (d->secret.len > 0)
 		give_agent_token(d);
@@ -309,7 +303,7 @@ make_dir(struct dev *d, const struct passwd *pw)
 
 	if ((size_t)snprintf(d->dir, sizeof(d->dir), "%s/triumvir-dev.XXXXXX", tmp != NULL ? tmp : "/tmp") >=
 	    sizeof(d->dir) || mkdtemp(d->dir) == NULL) {
-		fprintf(stderr, "clusterctl: dev: no temporary directory: %s\n", strerror(errno));
+		(void)ctl_complain(d->ctl, "no temporary directory: %s", strerror(errno));
 		d->dir[0] = '\0';
 		return false;
 	}
@@ -364,7 +358,8 @@ option(const struct ctl *ctl, const char *name, const char *otherwise)
 int
 cmd_dev(struct ctl *ctl)
 {
-	struct dev d = { .bind = option(ctl, "bind", "127.0.0.1"), .http_port = option(ctl, "http-port", "8500"),
+	struct dev d = { .ctl = ctl, .bind = option(ctl, "bind", "127.0.0.1"),
+	    .http_port = option(ctl, "http-port", "8500"),
 	    .datacenter = option(ctl, "datacenter", "dc1"), .node = option(ctl, "node", "dev"),
 	    .acl = ctl_opt(ctl, "acl") != NULL, .secret = BUF_INIT(4096) };
 	const struct passwd *pw = ordinary_user();
@@ -373,10 +368,8 @@ cmd_dev(struct ctl *ctl)
 
 	if (!set_at(&d))
 		return 2;
-	if (geteuid() == 0 && pw == NULL) {
-		fprintf(stderr, "clusterctl: dev: no ordinary user to run as; start it as one\n");
-		return 1;
-	}
+	if (geteuid() == 0 && pw == NULL)
+		return ctl_complain(ctl, "no ordinary user to run as; start it as one");
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);

@@ -140,7 +140,7 @@ handle(struct watch *w, const json_t *event)
 	handler_set(w->handler, "SERF_USER_LTIME", span_str(ltime));
 	status = handler_run(w->handler, buf_span(&payload), NULL);
 	if (status > 0)
-		fprintf(stderr, "clusterctl: event watch: the command ended with status %d\n", status);
+		(void)ctl_complain(w->ctl, "the command ended with status %d", status);
 	buf_done(&payload);
 }
 
@@ -178,7 +178,7 @@ event_watch(struct ctl *ctl)
 		return 1;
 	w->ctl = ctl;
 	if (name != NULL && (w->name = regex_new(span_str(name), &why)) == NULL) {
-		fprintf(stderr, "clusterctl: event watch: --name: %s\n", buf_cstr(&why));
+		(void)ctl_complain(ctl, "--name: %s", buf_cstr(&why));
 		rc = 2;
 	} else if (exec == NULL || (w->handler = handler_new(ctl, exec)) != NULL) {
 		rc = follow_list(ctl, &f);

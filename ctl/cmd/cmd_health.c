@@ -110,9 +110,8 @@ cmd_health(struct ctl *ctl)
 		print(checks);
 	json_decref(checks);
 	if (!found && node != NULL)
-		fprintf(stderr, "clusterctl: health: no node of that name has checks: clusterctl catalog nodes\n");
+		(void)ctl_complain(ctl, "no node of that name has checks: clusterctl catalog nodes");
 	else if (!found && service != NULL)
-		fprintf(stderr, "clusterctl: health: no service of that name is registered: clusterctl catalog "
-		    "services\n");
+		(void)ctl_complain(ctl, "no service of that name is registered: clusterctl catalog services");
 	return found ? 0 : 1;
 }

@@ -102,8 +102,8 @@ keyring_key_arg(struct ctl *ctl, const char *arg, const json_t *list, struct ctl
 		found = find_id(list, arg, key);
 		json_decref(asked);
 		if (!found)
-			(void)ctl_fail(ctl, "no member holds a key with the id %s; `clusterctl keyring list` shows them",
-			    arg);
+			(void)ctl_complain(ctl, "no member holds a key with the id %s; `clusterctl keyring list` "
+			    "shows them", arg);
 		return found;
 	} else {
 		found = keyring_key(arg, key);
@@ -112,7 +112,7 @@ keyring_key_arg(struct ctl *ctl, const char *arg, const json_t *list, struct ctl
 			    "or \"-\" and the key on standard input.\n");
 	}
 	if (!found)
-		(void)ctl_fail(ctl, "a key is base64 of 16, 24 or 32 bytes");
+		(void)ctl_complain(ctl, "a key is base64 of 16, 24 or 32 bytes");
 	return found;
 }
 

@@ -62,8 +62,8 @@ complain(struct ctl *ctl, const char *key, const struct client_answer *a)
 		return client_complain(ctl->client, ctl->verb->words, a);
 	char *shown = out_safe(span_str(key));
 
-	fprintf(stderr, "clusterctl: %s: \"%s\" cannot be a key: between slashes there must be something, and neither "
-	    "\".\" nor \"..\"\n", ctl->verb->words, shown);
+	(void)ctl_complain(ctl, "\"%s\" cannot be a key: between slashes there must be something, and neither \".\" "
+	    "nor \"..\"", shown);
 	free(shown);
 	return 1;
 }
@@ -77,8 +77,7 @@ print_outcome(struct ctl *ctl, const char *key, bool ok, const struct client_ans
 	if (span_eqs(buf_span(&a->body), "true"))
 		return 0;
 	json_errors_reason(REASON_CONDITION);
-	fprintf(stderr, "clusterctl: %s: %s was not changed: the condition did not hold\n", ctl->verb->words, key);
-	return 1;
+	return ctl_complain(ctl, "%s was not changed: the condition did not hold", key);
 }
 
 int
@@ -97,7 +96,7 @@ kv_get(struct ctl *ctl)
 			putchar('\n');
 	} else if (a.status == 404) {
 		json_errors_reason(REASON_NOT_FOUND);
-		fprintf(stderr, "clusterctl: kv get: no key \"%s\"\n", key);
+		(void)ctl_complain(ctl, "no key \"%s\"", key);
 		rc = 1;
 	} else {
 		rc = complain(ctl, key, &a);

@@ -74,28 +74,23 @@ static int
 export_end(struct ctl *ctl, struct export *x, const struct client_answer *a, bool good)
 {
 	progress_wipe(&x->p);
-	if (x->entries.failed && x->entries.why[0] != '\0') {
-		fprintf(stderr, "clusterctl: kv export: the answer: %s\n", x->entries.why);
-		return 1;
-	}
+	if (x->entries.failed && x->entries.why[0] != '\0')
+		return ctl_complain(ctl, "the answer: %s", x->entries.why);
 	if (!good && a->status != 404) {
 		(void)client_complain(ctl->client, ctl->verb->words, a);
 		if (a->body.len > 0 && memmem(a->body.data, a->body.len, "too large", 9) != NULL)
 			fprintf(stderr, "Export it by parts: with a PREFIX that fewer keys begin with.\n");
 		return 1;
 	}
-	if (good && !kv_entries_end(&x->entries)) {
-		fprintf(stderr, "clusterctl: kv export: the answer: %s\n", x->entries.why);
-		return 1;
-	}
+	if (good && !kv_entries_end(&x->entries))
+		return ctl_complain(ctl, "the answer: %s", x->entries.why);
 	(void)put_out(x, span_str(x->count > 0 ? "\n]\n" : "[]\n"));
 	json_t *none = x->count == 0 ? json_array() : NULL;
 	client_tell_hidden(ctl->client, a, none);
 	json_decref(none);
 	if (fflush(stdout) == 0 && !x->broken)
 		return 0;
-	fprintf(stderr, "clusterctl: kv export: standard output: %s\n", strerror(errno));
-	return 1;
+	return ctl_complain(ctl, "standard output: %s", strerror(errno));
 }
 
 int
@@ -116,7 +111,7 @@ kv_export(struct ctl *ctl)
 	progress_init(&x.p);
 	to = fopencookie(&x, "w", (cookie_io_functions_t){ .write = on_bytes });
 	if (to == NULL) {
-		fprintf(stderr, "clusterctl: kv export: %s\n", strerror(errno));
+		(void)ctl_complain(ctl, "%s", strerror(errno));
 	} else {
 		bool good = client_download(ctl_client(ctl), buf_cstr(&path), to, export_tick, &x, &a);
 		good = fclose(to) == 0 && good;
@@ -151,7 +146,7 @@ complain_entry(struct import *m, uint64_t number, struct span key, const char *w
 
 	progress_wipe(&m->p);
 	text_quote(key, &shown);
-	fprintf(stderr, "clusterctl: kv import: entry %" PRIu64 " (%s): %s\n", number, buf_cstr(&shown), what);
+	(void)ctl_complain(m->ctl, "entry %" PRIu64 " (%s): %s", number, buf_cstr(&shown), what);
 	buf_done(&shown);
 }
 
@@ -245,8 +240,7 @@ static bool
 no_memory(struct import *m)
 {
 	progress_wipe(&m->p);
-	fprintf(stderr, "clusterctl: kv import: out of memory\n");
-	return false;
+	return ctl_false(m->ctl, "out of memory");
 }
 
 static bool
@@ -341,7 +335,7 @@ import_file(struct import *m, FILE *f, const char *name)
 	if (!ferror(f))
 		return true;
 	progress_wipe(&m->p);
-	fprintf(stderr, "clusterctl: kv import: %s: %s\n", name, strerror(errno));
+	(void)ctl_complain(m->ctl, "%s: %s", name, strerror(errno));
 	tell_written(m);
 	return false;
 }
@@ -358,10 +352,8 @@ import_from(struct import *m, const char *arg)
 		return import_text(m, span_str(arg));
 	if (strcmp(arg, "-") == 0)
 		return import_file(m, stdin, "standard input");
-	if ((f = fopen(name, "rbe")) == NULL) {
-		fprintf(stderr, "clusterctl: kv import: %s: %s\n", name, strerror(errno));
-		return false;
-	}
+	if ((f = fopen(name, "rbe")) == NULL)
+		return ctl_false(m->ctl, "%s: %s", name, strerror(errno));
 	good = import_file(m, f, name);
 	(void)fclose(f);
 	return good;
@@ -375,7 +367,7 @@ import_end(struct import *m, bool read)
 
 	if (m->entries.why[0] != '\0' && flush(m)) {
 		progress_wipe(&m->p);
-		fprintf(stderr, "clusterctl: kv import: %s\n", m->entries.why);
+		(void)ctl_complain(m->ctl, "%s", m->entries.why);
 		tell_written(m);
 	}
 	return good && flush(m);

@@ -24,10 +24,8 @@ cmd_keygen(struct ctl *ctl)
 		    dir, dir);
 		return 0;
 	}
-	if (pub || keys_generate(dir, err, sizeof(err)) != TV_OK) {
-		fprintf(stderr, "clusterctl: keygen: %s\n", err);
-		return 1;
-	}
+	if (pub || keys_generate(dir, err, sizeof(err)) != TV_OK)
+		return ctl_complain(ctl, "%s", err);
 	printf("Wrote %s/cluster.key, %s/server.key and %s/server.pub.\n"
 	    "Every node needs cluster.key and server.pub; server.key belongs on servers only.\n", dir, dir, dir);
 	return 0;
@@ -132,10 +130,8 @@ cmd_validate(struct ctl *ctl)
 	struct cluster_conf conf;
 	char err[1024];
 
-	if (access(dir, R_OK | X_OK) != 0) {
-		fprintf(stderr, "clusterctl: validate: %s: %s\n", dir, strerror(errno));
-		return 1;
-	}
+	if (access(dir, R_OK | X_OK) != 0)
+		return ctl_complain(ctl, "%s: %s", dir, strerror(errno));
 	if (cluster_conf_load(dir, NULL, &conf, err, sizeof(err)) != TV_OK) {
 		fprintf(stderr, "%s\n", err);
 		return 1;

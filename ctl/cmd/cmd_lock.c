@@ -186,7 +186,7 @@ may_try_again(struct lock *l, const struct client_answer *a)
 	if (!l->told) {
 		progress_wipe(&l->progress);
 		client_complain(l->asker, "lock", a);
-		fprintf(stderr, "clusterctl: lock: trying again\n");
+		(void)ctl_complain(l->ctl, "trying again");
 	}
 	l->told = true;
 	pause_for(l, RETRY);
@@ -311,10 +311,10 @@ static void
 explain_conflict(const struct lock *l)
 {
 	if (l->view.verdict == LOCK_OTHER_LIMIT)
-		fprintf(stderr, "clusterctl: lock: the semaphore at %s has %" JSON_INTEGER_FORMAT " places, not %"
-		    JSON_INTEGER_FORMAT ": all must give the same --n\n", l->prefix, l->view.limit, l->places);
+		(void)ctl_complain(l->ctl, "the semaphore at %s has %" JSON_INTEGER_FORMAT " places, not %"
+		    JSON_INTEGER_FORMAT ": all must give the same --n", l->prefix, l->view.limit, l->places);
 	else
-		fprintf(stderr, "clusterctl: lock: the key %s is used for something else, or for a %s\n", l->key,
+		(void)ctl_complain(l->ctl, "the key %s is used for something else, or for a %s", l->key,
 		    l->places == 1 ? "semaphore" : "lock");
 }
 
@@ -523,7 +523,7 @@ hold(struct lock *l, pid_t pid, const char **lost)
 		client_answer_done(&m.answer);
 	}
 	if (*lost != NULL)
-		fprintf(stderr, "clusterctl: lock: %s is lost: %s; ending the command\n", l->prefix, *lost);
+		(void)ctl_complain(l->ctl, "%s is lost: %s; ending the command", l->prefix, *lost);
 	if (!ended)
 		status = end_command(l, pid);
 	buf_done(&m.path);
@@ -548,7 +548,7 @@ start_child(struct lock *l)
 	pid = child_start(&(struct child_spec){ .argv = l->ctl->argv + 1, .variables = variables,
 	    .in = passes ? STDIN_FILENO : -1, .terminal = passes });
 	if (pid < 0)
-		fprintf(stderr, "clusterctl: lock: cannot run the command: %s\n", strerror(errno));
+		(void)ctl_complain(l->ctl, "cannot run the command: %s", strerror(errno));
 	for (int i = 0; i < 4; i++)
 		buf_done(&vars[i]);
 	return pid;
@@ -665,7 +665,7 @@ release(struct lock *l, bool held)
 static int
 wrong(struct ctl *ctl, const char *option, const char *what)
 {
-	fprintf(stderr, "clusterctl: lock: %s: \"%s\" is %s\n", option, ctl_opt(ctl, option + 2), what);
+	(void)ctl_complain(ctl, "%s: \"%s\" is %s", option, ctl_opt(ctl, option + 2), what);
 	return 2;
 }
 
@@ -697,7 +697,7 @@ read_options(struct ctl *ctl, struct lock *l)
 	while (len > 0 && prefix[len - 1] == '/')
 		len--;
 	if (len == 0) {
-		fprintf(stderr, "clusterctl: lock: the prefix is empty: name the folder of keys that the lock is in\n");
+		(void)ctl_complain(ctl, "the prefix is empty: name the folder of keys that the lock is in");
 		return 2;
 	}
 	l->places = n != NULL ? strtol(n, NULL, 10) : 1;
@@ -735,8 +735,8 @@ run_held(struct lock *l)
 	l->gone = false;
 	l->give_up = MONO_NEVER;
 	if (!release(l, true) && lost == NULL) {
-		fprintf(stderr, "clusterctl: lock: %s was not released: its session ends within %d seconds, and that "
-		    "does it\n", l->prefix, 2 * SESSION_TTL_S);
+		(void)ctl_complain(l->ctl, "%s was not released: its session ends within %d seconds, and that does "
+		    "it", l->prefix, 2 * SESSION_TTL_S);
 		rc = rc != 0 ? rc : 1;
 	}
 	return rc;
@@ -758,8 +758,7 @@ cmd_lock(struct ctl *ctl)
 			rc = run_held(&l);
 		} else {
 			if (l.asked_to_end == 0 && !mono_before(clock_mono(), l.give_up))
-				fprintf(stderr, "clusterctl: lock: %s was not free within the time that was given\n",
-				    l.prefix);
+				(void)ctl_complain(ctl, "%s was not free within the time that was given", l.prefix);
 			(void)release(&l, false);
 			rc = 1;
 		}

@@ -18,7 +18,7 @@ cmd_monitor(struct ctl *ctl)
 	if (ferror(stdout))
 		rc = 1;			/* its reader has gone */
 	else if (a.status == 200)
-		fprintf(stderr, "clusterctl: monitor: rpcd has ended the stream\n");
+		(void)ctl_complain(ctl, "rpcd has ended the stream");
 	else
 		rc = client_complain(ctl->client, "monitor", &a);
 	client_answer_done(&a);

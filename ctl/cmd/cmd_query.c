@@ -58,7 +58,7 @@ query_ask(struct ctl *ctl)
 	int rc = 1;
 
 	if (timeout != NULL && (duration_parse(span_str(timeout), &ns) != TV_OK || ns <= 0)) {
-		fprintf(stderr, "clusterctl: query: --timeout: \"%s\" is no length of time, such as 5s\n", timeout);
+		(void)ctl_complain(ctl, "--timeout: \"%s\" is no length of time, such as 5s", timeout);
 		return 2;
 	}
 	ctl_path(ctl, &path, "/v1/agent/query/", ctl->argv[0], "");
@@ -99,8 +99,7 @@ make_answer(struct answering *w, const json_t *query, struct buf *out)
 	handler_set(w->handler, "SERF_QUERY_FROM", json_span(query, "From"));
 	status = handler_run(w->handler, buf_span(&payload), out);
 	if (status > 0)
-		fprintf(stderr, "clusterctl: query answer: the command ended with status %d: no answer is given\n",
-		    status);
+		(void)ctl_complain(w->ctl, "the command ended with status %d: no answer is given", status);
 	buf_done(&payload);
 	return status == 0;
 }

@@ -79,7 +79,7 @@ put_server(struct ctl *ctl, const char *server, struct buf *path)
 			id = json_text(s, "ID");
 	ctl_param(path, "id", id);
 	if (id == NULL && conf != NULL)
-		(void)ctl_fail(ctl, "no server \"%s\"; `clusterctl raft list-peers` shows them", server);
+		(void)ctl_complain(ctl, "no server \"%s\"; `clusterctl raft list-peers` shows them", server);
 	json_decref(conf);
 	return id != NULL;
 }

@@ -100,10 +100,9 @@ find_coordinate(struct ctl *ctl, const char *name, bool wan, struct coordinate *
 	if (!found && a.status != 0)
 		found = wan ? find_in_datacenters(ctl, name, out) : find_in_catalog(ctl, name, out);
 	if (!found && (a.status == 404 || (a.status >= 200 && a.status < 300))) {
-		fprintf(stderr, "clusterctl: rtt: no coordinate of \"%s\" is known: either it is not a member (check "
-		    "with: clusterctl members%s),\nor it publishes none, or no member has probed it yet: try again "
-		    "in a minute.\n",
-		    name, wan ? " --wan" : "");
+		(void)ctl_complain(ctl, "no coordinate of \"%s\" is known: either it is not a member (check with: "
+		    "clusterctl members%s),\nor it publishes none, or no member has probed it yet: try again in a "
+		    "minute.", name, wan ? " --wan" : "");
 		rc = 1;
 	} else if (!found) {
 		rc = client_complain(ctl->client, "rtt", &a);
@@ -151,7 +150,7 @@ cmd_rtt(struct ctl *ctl)
 	if (to == NULL)
 		return 1;
 	if (strcmp(from, to) == 0) {
-		fprintf(stderr, "clusterctl: rtt: name two different members; \"%s\" is %s\n", to,
+		(void)ctl_complain(ctl, "name two different members; \"%s\" is %s", to,
 		    own == NULL ? "given twice" : "this node itself");
 		rc = 2;
 	} else if ((rc = find_coordinate(ctl, from, wan, &a)) == 0 && (rc = find_coordinate(ctl, to, wan, &b)) == 0) {

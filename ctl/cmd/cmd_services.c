@@ -89,7 +89,7 @@ wrong(const struct ctl *ctl, const char *what, const char *value)
 {
 	char *shown = out_safe(span_str(value));
 
-	(void)ctl_fail(ctl, "%s: \"%s\"", what, shown);
+	(void)ctl_complain(ctl, "%s: \"%s\"", what, shown);
 	free(shown);
 	return 2;
 }
@@ -149,12 +149,12 @@ from_file(const struct ctl *ctl, int *rc)
 
 	*rc = 1;
 	if (has_fields(ctl)) {
-		(void)ctl_fail(ctl, "what a file defines takes none of these options");
+		(void)ctl_complain(ctl, "what a file defines takes none of these options");
 		*rc = 2;
 	} else if (ctl_value(ctl, ctl->argv[0], &text) &&
 	    (v = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, &why)) == NULL) {
-		(void)ctl_fail(ctl, "%s:%d: %s", ctl->argv[0][0] == '@' ? ctl->argv[0] + 1 : "standard input", why.line,
-		    why.text);
+		(void)ctl_complain(ctl, "%s:%d: %s", ctl->argv[0][0] == '@' ? ctl->argv[0] + 1 : "standard input",
+		    why.line, why.text);
 	}
 	buf_done(&text);
 	if (v == NULL)
@@ -209,8 +209,8 @@ services_register(struct ctl *ctl)
 	if (!file && is_file_name(ctl->argv[0])) {
 		char *shown = out_safe(span_str(ctl->argv[0]));
 
-		(void)ctl_fail(ctl, "\"%s\" looks like a file, and a name is expected: write @%s to register what a file "
-		    "defines (in JSON)", shown, shown);
+		(void)ctl_complain(ctl, "\"%s\" looks like a file, and a name is expected: write @%s to register "
+		    "what a file defines (in JSON)", shown, shown);
 		free(shown);
 		return 2;
 	}
@@ -271,7 +271,8 @@ services_deregister(struct ctl *ctl)
 	if (services == NULL) {
 		;
 	} else if (json_object_get(services, shown) == NULL) {
-		(void)ctl_fail(ctl, "this node has no service with the ID \"%s\" (see `clusterctl services list`)", shown);
+		(void)ctl_complain(ctl, "this node has no service with the ID \"%s\" (see `clusterctl services "
+		    "list`)", shown);
 	} else {
 		bool done = deregister(ctl, span_str(ctl->argv[0]), &a);
 

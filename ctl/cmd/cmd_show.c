@@ -121,8 +121,7 @@ cmd_info(struct ctl *ctl)
 	note_daemon(&note, stats, "raftd");
 	note_daemon(&note, stats, "gossipd");
 	if (section != NULL && json_object_get(stats, section) == NULL) {
-		fprintf(stderr, "clusterctl: info: no section \"%s\" on this node%s\n", section,
-		    buf_cstr(&note));
+		(void)ctl_complain(ctl, "no section \"%s\" on this node%s", section, buf_cstr(&note));
 		rc = 1;
 	} else if (ctl->json) {
 		out_json(section != NULL ? json_object_get(stats, section) : stats);
@@ -134,7 +133,7 @@ cmd_info(struct ctl *ctl)
 			print_section(keys[i], json_object_get(stats, keys[i]));
 		free(keys);
 		if (note.len > 0)
-			fprintf(stderr, "clusterctl: info: not all of it%s\n", buf_cstr(&note));
+			(void)ctl_complain(ctl, "not all of it%s", buf_cstr(&note));
 	}
 	buf_done(&note);
 	json_decref(self);

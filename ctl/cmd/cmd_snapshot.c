@@ -23,7 +23,7 @@ open_archive(struct ctl *ctl)
 	FILE *f = fopen(ctl->argv[0], "rbe");
 
 	if (f == NULL)
-		(void)ctl_fail(ctl, "%s: %s", ctl->argv[0], strerror(errno));
+		(void)ctl_complain(ctl, "%s: %s", ctl->argv[0], strerror(errno));
 	return f;
 }
 
@@ -35,7 +35,7 @@ read_facts(struct ctl *ctl, FILE *f, const char *what, struct snap_facts *facts)
 	bool good = snap_facts_read(f, facts, why, sizeof(why));
 
 	if (!good)
-		(void)ctl_fail(ctl, "%s: %s", what, why);
+		(void)ctl_complain(ctl, "%s: %s", what, why);
 	return good;
 }
 
@@ -79,10 +79,10 @@ print_facts_json(const struct snap_facts *f)
 	for (unsigned i = 0; i < f->table_count; i++)
 		json_object_set_new(tables, f->tables[i].name, json_pack("{s:I,s:I}", "Count",
 		    (json_int_t)f->tables[i].count, "Bytes", (json_int_t)f->tables[i].bytes));
-	out_json_new(json_pack("{s:O,s:I,s:I,s:I,s:I,s:I,s:{s:s,s:s},s:o}", "Meta", f->meta, "RaftIndex", (json_int_t)f->index,
-	    "Term", (json_int_t)f->term, "Records", (json_int_t)f->records, "FileBytes", (json_int_t)f->file_bytes,
-	    "StateBytes", (json_int_t)f->state_bytes, "SHA256", "meta.json", f->meta_sum, "state.bin", f->state_sum,
-	    "Tables", tables));
+	out_json_new(json_pack("{s:O,s:I,s:I,s:I,s:I,s:I,s:{s:s,s:s},s:o}", "Meta", f->meta, "RaftIndex",
+	    (json_int_t)f->index, "Term", (json_int_t)f->term, "Records", (json_int_t)f->records, "FileBytes",
+	    (json_int_t)f->file_bytes, "StateBytes", (json_int_t)f->state_bytes, "SHA256", "meta.json", f->meta_sum,
+	    "state.bin", f->state_sum, "Tables", tables));
 }
 
 int
@@ -222,15 +222,15 @@ snapshot_save(struct ctl *ctl)
 	int rc;
 
 	if (failed != NULL)
-		return ctl_fail(ctl, "%s: %s", file, failed);
+		return ctl_complain(ctl, "%s: %s", file, failed);
 	rc = download(ctl, g.f, &index);
 	if (rc == 0 && fflush(g.f) != 0)
-		rc = ctl_fail(ctl, "%s: %s", file, strerror(errno));
+		rc = ctl_complain(ctl, "%s: %s", file, strerror(errno));
 	rewind(g.f);
 	if (rc == 0 && !read_facts(ctl, g.f, "the data received is not a complete snapshot", &facts))
 		rc = 1;
 	if (rc == 0 && (failed = grow_keep(&g, file)) != NULL)
-		rc = ctl_fail(ctl, "%s: %s", file, failed);
+		rc = ctl_complain(ctl, "%s: %s", file, failed);
 	if (rc == 0 && ctl->json)
 		print_facts_json(&facts);
 	else if (rc == 0)
@@ -366,9 +366,8 @@ agreed(struct ctl *ctl, const struct snap_facts *f)
 	if (!isatty(STDIN_FILENO)) {
 		if (!strange)
 			return true;
-		fprintf(stderr, "clusterctl: snapshot restore: nothing was changed: this is the archive of another "
-		    "datacenter; if that is intended, repeat it with --yes\n");
-		return false;
+		return ctl_false(ctl, "nothing was changed: this is the archive of another datacenter; if that is "
+		    "intended, repeat it with --yes");
 	}
 	if (strange)
 		fprintf(stderr, "THIS IS THE ARCHIVE OF ANOTHER DATACENTER. ");
@@ -389,7 +388,7 @@ snapshot_restore(struct ctl *ctl)
 	if (f == NULL)
 		return 1;
 	if (fseeko(f, 0, SEEK_END) != 0 || fseeko(f, 0, SEEK_SET) != 0) {
-		(void)ctl_fail(ctl, "%s: a pipe cannot be read twice, to verify and to send it: make it a file",
+		(void)ctl_complain(ctl, "%s: a pipe cannot be read twice, to verify and to send it: make it a file",
 		    ctl->argv[0]);
 	} else if (read_facts(ctl, f, ctl->argv[0], &facts) && agreed(ctl, &facts)) {
 		rewind(f);

@@ -191,7 +191,7 @@ run_command(struct watch *w, struct span input)
 	if (in >= 0)
 		pid = child_start(&(struct child_spec){ .argv = w->argv, .variables = variables, .in = in });
 	if (pid < 0)
-		fprintf(stderr, "clusterctl: watch: cannot run the command: %s\n", strerror(errno));
+		(void)ctl_complain(w->ctl, "cannot run the command: %s", strerror(errno));
 	else
 		see_it_end(w, pid);
 	if (in >= 0)
@@ -210,9 +210,9 @@ post(struct watch *w, struct span input)
 	if (!wait_for(w, w->hook, MONO_NEVER))
 		client_cancel(w->set, w->hook);
 	else if (a.status == 0)
-		fprintf(stderr, "clusterctl: watch: no answer from the URL of --http: %s\n", a.error);
+		(void)ctl_complain(w->ctl, "no answer from the URL of --http: %s", a.error);
 	else if (a.status < 200 || a.status >= 300)
-		fprintf(stderr, "clusterctl: watch: the URL of --http answered with HTTP status %ld\n", a.status);
+		(void)ctl_complain(w->ctl, "the URL of --http answered with HTTP status %ld", a.status);
 	client_answer_done(&a);
 }
 
@@ -355,7 +355,7 @@ on_failure(struct watch *w, const struct client_answer *a)
 	}
 	if (w->failures == 0) {
 		client_complain(w->ctl->client, "watch", a);
-		fprintf(stderr, "clusterctl: watch: trying again\n");
+		(void)ctl_complain(w->ctl, "trying again");
 	}
 	w->index = 0;
 	back_off(w);
@@ -373,7 +373,7 @@ step(struct watch *w, const struct client_answer *a, struct mono asked)
 		return;
 	}
 	if (w->failures > 0)
-		fprintf(stderr, "clusterctl: watch: answered again\n");
+		(void)ctl_complain(w->ctl, "answered again");
 	w->failures = 0;
 	w->index = a->index;
 	if (before != a->index)

@@ -89,8 +89,7 @@ nobody_failed(struct ctl *ctl, bool force)
 		json_array_foreach(list, i, m)
 			if (json_int(m, "Status") == STATUS_FAILED) {
 				good = false;
-				fprintf(stderr, "clusterctl: keyring rotate: %s is down%s\n", json_text(m, "Name"),
-				    wan ? " (WAN)" : "");
+				(void)ctl_complain(ctl, "%s is down%s", json_text(m, "Name"), wan ? " (WAN)" : "");
 			}
 		json_decref(list);
 	}
@@ -216,8 +215,8 @@ keyring_rotate(struct ctl *ctl)
 		old = key;
 		rc = 0;
 	} else if (keyring_complaints(list) > 0 && !force) {
-		fprintf(stderr, "clusterctl: keyring rotate: not begun, because these members would miss it; with "
-		    "--force go on without them\n");
+		(void)ctl_complain(ctl, "not begun, because these members would miss it; with --force go on without "
+		    "them");
 	} else if (the_primary(list, &old)) {
 		rc = 0;
 	}
