@@ -32,14 +32,13 @@ bad_addr(const char *addr)
 	exit(2);
 }
 
-static char *
-must(char *p)
+void *
+ctl_must(void *p)
 {
-	if (p == NULL) {
-		fprintf(stderr, "clusterctl: out of memory\n");
-		exit(1);
-	}
-	return p;
+	if (p != NULL)
+		return p;
+	fprintf(stderr, "clusterctl: out of memory\n");
+	exit(1);
 }
 
 /* "host", "host:port", "[::1]", "[::1]:port" or "::1". */
@@ -63,15 +62,15 @@ set_addr(struct client *c, const char *addr)
 	struct buf b = BUF_INIT(4096);
 	const char *path;
 
-	c->addr = must(strdup(addr));
+	c->addr = ctl_must(strdup(addr));
 	if (strncmp(addr, "unix:", 5) == 0) {
 		path = addr + 5;
 		if (strncmp(path, "//", 2) == 0)
 			path += 2;
 		if (path[0] != '/')
 			bad_addr(addr);
-		c->unix_path = must(strdup(path));
-		c->base = must(strdup("http://localhost"));
+		c->unix_path = ctl_must(strdup(path));
+		c->base = ctl_must(strdup("http://localhost"));
 		return;
 	}
 	if (strncmp(addr, "http://", 7) == 0)
@@ -79,7 +78,7 @@ set_addr(struct client *c, const char *addr)
 	if (addr[0] == '\0' || strstr(addr, "://") != NULL || strpbrk(addr, " /?#@") != NULL)
 		bad_addr(c->addr);
 	put_base(&b, addr);
-	c->base = must(strdup(buf_cstr(&b)));
+	c->base = ctl_must(strdup(buf_cstr(&b)));
 	buf_done(&b);
 }
 
@@ -118,7 +117,7 @@ client_new(const char *addr, const char *token, const char *from)
 	tell_unused();
 	set_addr(c, addr != NULL ? addr : default_addr());
 	if (token != NULL && token[0] != '\0') {
-		c->token = must(strdup(token));
+		c->token = ctl_must(strdup(token));
 		c->token_from = from;
 	}
 	return c;
@@ -130,7 +129,7 @@ client_new_url(const char *url)
 	struct client *c = client_new("localhost", NULL, NULL);
 
 	free(c->base);
-	c->base = must(strdup(url));
+	c->base = ctl_must(strdup(url));
 	c->foreign = true;
 	return c;
 }

@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "ctl/client_int.h"
+#include "ctl/ctl.h"
 
 struct client_set {
 	CURLM *multi;
@@ -12,12 +13,9 @@ struct client_set {
 struct client_set *
 client_set_new(void)
 {
-	struct client_set *s = calloc(1, sizeof(*s));
+	struct client_set *s = ctl_must(calloc(1, sizeof(*s)));
 
-	if (s == NULL || (s->multi = curl_multi_init()) == NULL) {
-		fprintf(stderr, "clusterctl: out of memory\n");
-		exit(1);
-	}
+	s->multi = ctl_must(curl_multi_init());
 	return s;
 }
 
@@ -45,10 +43,8 @@ client_begin(struct client_set *s, struct client *c, const char *method, const c
 	c->out = out;
 	client_limit(c);
 	curl_easy_setopt(c->curl, CURLOPT_PRIVATE, c);
-	if (curl_multi_add_handle(s->multi, c->curl) != CURLM_OK) {
-		fprintf(stderr, "clusterctl: out of memory\n");
-		exit(1);
-	}
+	if (curl_multi_add_handle(s->multi, c->curl) != CURLM_OK)
+		(void)ctl_must(NULL);
 }
 
 static void

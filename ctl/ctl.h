@@ -66,6 +66,8 @@ struct ctl {
 	unsigned given_count;
 };
 
+/* The memory that it is; NULL: exits 1 with a sentence. */
+void *ctl_must(void *p);
 struct client *ctl_client(struct ctl *ctl);
 /* One more, for questions beside each other.  The caller client_free()s it. */
 struct client *ctl_new_client(struct ctl *ctl);

@@ -43,10 +43,8 @@ handler_set(struct handler *h, const char *name, struct span value)
 	size_t len = strlen(name);
 	unsigned at = 0;
 
-	if (asprintf(&text, "%s=%s", name, safe) < 0) {
-		fprintf(stderr, "clusterctl: out of memory\n");
-		exit(1);
-	}
+	if (asprintf(&text, "%s=%s", name, safe) < 0)
+		(void)ctl_must(NULL);
 	free(safe);
 	while (at < h->count && (strncmp(h->variables[at], name, len) != 0 || h->variables[at][len] != '='))
 		at++;
@@ -83,12 +81,8 @@ describe_self(struct handler *h, struct ctl *ctl)
 struct handler *
 handler_new(struct ctl *ctl, const char *command)
 {
-	struct handler *h = calloc(1, sizeof(*h));
+	struct handler *h = ctl_must(calloc(1, sizeof(*h)));
 
-	if (h == NULL) {
-		fprintf(stderr, "clusterctl: out of memory\n");
-		exit(1);
-	}
 	h->what = ctl->verb->words;
 	h->command = command;
 	(void)signal(SIGPIPE, SIG_IGN);		/* a command need not read its input */

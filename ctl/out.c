@@ -118,12 +118,8 @@ char *
 out_safe(struct span bytes)
 {
 	size_t cap = bytes.len * 4 + 1;		/* \xNN each at worst */
-	char *text = malloc(cap);
+	char *text = ctl_must(malloc(cap));
 
-	if (text == NULL) {
-		fprintf(stderr, "clusterctl: out of memory\n");
-		exit(1);
-	}
 	log_safe(bytes, text, cap);
 	return text;
 }

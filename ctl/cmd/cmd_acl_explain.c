@@ -86,16 +86,10 @@ read_default(struct explain *x, const char *text, const char *from)
 static void
 ask_agent(struct explain *x)
 {
-	struct client_answer a;
-	json_t *self = NULL;
+	json_t *self = ctl_try(x->ctl, "/v1/agent/self", TIMEOUT_S), *debug = json_object_get(self, "DebugConfig");
 
-	if (client_do(ctl_client(x->ctl), "GET", "/v1/agent/self", SPAN_NONE, TIMEOUT_S, &a))
-		self = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
-	client_answer_done(&a);
-	json_t *debug = json_object_get(self, "DebugConfig");
 	if (x->dc[0] == '\0')
-		(void)span_copy(span_str(json_text_at(self, "Config.Datacenter")), x->dc,
-		    sizeof(x->dc));
+		(void)span_copy(span_str(json_text_at(self, "Config.Datacenter")), x->dc, sizeof(x->dc));
 	if (x->default_from == NULL &&
 	    !read_default(x, json_text_at(debug, "ACLResolverSettings.ACLDefaultPolicy"), "the agent"))
 		(void)read_default(x, json_text(debug, "ACLDefaultPolicy"), "the agent");
@@ -179,10 +173,7 @@ add_policy(struct explain *x, const char *id, const char *role)
 		return false;
 	here = counts(x, json_object_get(p, "Datacenters"), "policy", json_text(p, "Name"), &good);
 	if (good && here) {
-		const json_t *text = json_object_get(p, "Rules");
-
-		good = acl_rules_parse(span_of(json_string_value(text), json_string_length(text)), &rules,
-		    &why) == TV_OK;
+		good = acl_rules_parse(json_span(p, "Rules"), &rules, &why) == TV_OK;
 		if (!good)
 			(void)ctl_complain(x->ctl, "policy %s: %s", json_text(p, "Name"), buf_cstr(&why));
 		else
@@ -405,8 +396,7 @@ print_json(struct explain *x, struct answer *a)
 		    (int)a->why.line, "Of", json_array_get(x->sources, a->why.policy)));
 	if (a->missing.len > 0)
 		json_object_set_new(o, "Missing", json_string(buf_cstr(&a->missing)));
-	out_json(o);
-	json_decref(o);
+	out_json_new(o);
 }
 
 static int

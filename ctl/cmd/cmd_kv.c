@@ -106,22 +106,29 @@ kv_get(struct ctl *ctl)
 	return rc;
 }
 
+static int
+write_key(struct ctl *ctl, const char *method, const char *key, struct span body)
+{
+	struct buf path = BUF_INIT(1u << 20);
+	struct client_answer a;
+	bool ok;
+	int rc;
+
+	kv_path(ctl, &path, key, NULL);
+	ok = client_do(ctl_client(ctl), method, buf_cstr(&path), body, KV_TIMEOUT_S, &a);
+	rc = print_outcome(ctl, key, ok, &a);
+	client_answer_done(&a);
+	buf_done(&path);
+	return rc;
+}
+
 int
 kv_put(struct ctl *ctl)
 {
 	const char *key = plain_key(ctl->argv[0]);
-	struct buf path = BUF_INIT(1u << 20), body = BUF_INIT(VALUE_BYTES_MAX + 65536);
-	struct client_answer a;
-	bool ok;
-	int rc = 1;
+	struct buf body = BUF_INIT(VALUE_BYTES_MAX + 65536);
+	int rc = ctl_value(ctl, ctl->argv[1], &body) ? write_key(ctl, "PUT", key, buf_span(&body)) : 1;
 
-	if (ctl_value(ctl, ctl->argv[1], &body)) {
-		kv_path(ctl, &path, key, NULL);
-		ok = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), KV_TIMEOUT_S, &a);
-		rc = print_outcome(ctl, key, ok, &a);
-		client_answer_done(&a);
-	}
-	buf_done(&path);
 	buf_done(&body);
 	return rc;
 }
@@ -129,18 +136,7 @@ kv_put(struct ctl *ctl)
 int
 kv_delete(struct ctl *ctl)
 {
-	const char *key = plain_key(ctl->argv[0]);
-	struct buf path = BUF_INIT(1u << 20);
-	struct client_answer a;
-	bool ok;
-	int rc;
-
-	kv_path(ctl, &path, key, NULL);
-	ok = client_do(ctl_client(ctl), "DELETE", buf_cstr(&path), SPAN_NONE, KV_TIMEOUT_S, &a);
-	rc = print_outcome(ctl, key, ok, &a);
-	client_answer_done(&a);
-	buf_done(&path);
-	return rc;
+	return write_key(ctl, "DELETE", plain_key(ctl->argv[0]), SPAN_NONE);
 }
 
 /* Names below a prefix; nothing there is an empty list, not an error. */

@@ -228,8 +228,7 @@ flush(struct import *m)
 
 	if (m->keys.n == 0)
 		return true;
-	buf_puts(&path, "/v1/txn");
-	ctl_params(m->ctl, &path);
+	ctl_path(m->ctl, &path, "/v1/txn", NULL, "");
 	buf_puts(&m->body, "]");
 	good = request(m, buf_cstr(&path), buf_span(&m->body));
 	buf_done(&path);
