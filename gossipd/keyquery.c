@@ -41,7 +41,7 @@ keyquery_refused(const struct engine *e, enum kring_op op)
 	return NULL;
 }
 
-/* Nobody else is there whose packets could prove a key. */
+/* No other member is there whose packets could prove a key. */
 static bool
 is_alone(const struct engine *e)
 {

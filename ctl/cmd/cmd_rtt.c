@@ -1,6 +1,6 @@
 /*
  * clusterctl rtt: the estimated round trip between two members.  This node's gossipd is asked first: it
- * also knows members that are in no catalog.  Whom it has not probed yet the servers may know.
+ * also knows members that are in no catalog.  Of members that it has not probed yet the servers may know.
  */
 #include <stdio.h>
 #include <stdlib.h>

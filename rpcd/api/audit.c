@@ -274,7 +274,7 @@ outcome_of(const struct request *r, bool cut)
 struct audit_wait {
 	struct api *api;
 	LIST_ENTRY(audit_wait) link;
-	const char *otherwise;		/* the accessor, if nobody can tell */
+	const char *otherwise;		/* the accessor, if it cannot be found out */
 	uint64_t denied;		/* the source; 0: it was not */
 	struct buf line;		/* but for its end */
 };

@@ -2,7 +2,7 @@
  * Requests that a browser sends on behalf of a foreign page (scenario S184).
  *
  * DNS rebinding: a page of evil.example lets its own name point to one of our addresses and then talks to us as its own
- * origin.  It cannot change the Host header, so a loopback listener answers only to names that nobody outside can own:
+ * origin.  It cannot change the Host header, so a loopback listener answers only to names that no one outside can own:
  * addresses, single labels, reserved suffixes, our own name, and what http_hosts lists.  Once http_hosts lists any, all
  * TCP listeners do so.
  *

@@ -2,7 +2,7 @@
  * The registry on disk: a JSON list, replaced as a whole; and what changed since, see registry_journal.h.
  *
  * Format 1 is a list of checks.  Format 2 begins with { "Version": 2 } and has services as well, as { "Service": ... },
- * before their checks; who reads format 1 alone passes over both.  It is written only where there is a service.
+ * before their checks; a reader of format 1 alone passes over both.  It is written only where there is a service.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -266,7 +266,7 @@ registry_parse(struct registry *r, struct span text, const char *path, char *why
 	return TV_EFORMAT;
 }
 
-/* Renames a file that makes no sense, so that somebody can look at it. */
+/* Renames a file that makes no sense, so that an operator can look at it. */
 static void
 set_aside(const char *path)
 {

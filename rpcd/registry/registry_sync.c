@@ -438,7 +438,7 @@ same_definition(struct entry *e, const struct local_record *there)
 	return eq;
 }
 
-/* What nobody registered here is to be removed from the catalog. */
+/* What was not registered here is to be removed from the catalog. */
 static void
 compare_one(struct registry *r, struct local_record *there)
 {
@@ -455,7 +455,7 @@ compare_one(struct registry *r, struct local_record *there)
 		return;
 	e->told_critical = check && span_eqs(there->check.Status, "critical");
 	e->withdrawn = false;
-	/* Of this node it may be removed by the agent, whoever registered it. */
+	/* Of this node it may be removed by the agent, also if another registered it. */
 	e->accepted = e->accepted || e->removed || !check || same_definition(e, there);
 	if (e->removed || !same(e, there, &late)) {
 		r->stats.differences += e->dirty == CLEAN || e->removed;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Words that no log line, error or help text uses, no header's comment, and no name of a static function.
+"""Words that no log line, error or help text uses, no comment, and no name of a static function.
 
 One error has one wording, a process is no person, and a name in a backtrace says what is done to what.  Literals that
 stand beside each other are one text.
@@ -33,8 +33,8 @@ WORDS = {  # what must not come back: what to write instead
     "member told": "reported by any member",
     "written afresh": "rewritten",
 }
-# In a comment of a header: which caller, thread or process is it?
-RIDDLES = re.compile(r"\b(nobody|somebody|whoever|whom|he|his|him|who asks|who reads)\b", re.I)
+# In a comment: which caller, thread or process is it?
+RIDDLES = re.compile(r"(?<!\")\b(nobody|somebody|whoever|whom|he|his|him|who asks|who reads)\b", re.I)
 # Names that say nothing where another file has the same one: tell_members and judge_peer are right.
 VERBS = set("tell judge look looked take ask keep put note give find finish run start begin stop end add drop fail answer".split())
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', re.S)
@@ -85,9 +85,7 @@ def bare_names(source):
 def faults(name, source):
     """[sentence] about the comments and names of one file."""
     found = [f"{name}:{line}: static {verb}(): a name that says what it does to what" for line, verb in bare_names(source)]
-    if name.endswith(".h"):
-        found += [f'{name}:{line}: "{word}": which caller, thread or process?' for line, word in riddles(source)]
-    return found
+    return found + [f'{name}:{line}: "{word}": which caller, thread or process?' for line, word in riddles(source)]
 
 
 def self_test():

@@ -157,7 +157,7 @@ ask_stream(struct swim *s)
 	s->probe.stream = exchange_start(s, SWIM_STREAM_PING, node_addr(n), s->probe.deadline, buf_span(&s->scratch));
 }
 
-/* Nobody answered.  Missing nacks say that it may be our own fault. */
+/* No member answered.  Missing nacks say that it may be our own fault. */
 static void
 probe_fail(struct swim *s)
 {
