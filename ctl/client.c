@@ -32,15 +32,6 @@ bad_addr(const char *addr)
 	exit(2);
 }
 
-void *
-ctl_must(void *p)
-{
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "clusterctl: out of memory\n");
-	exit(1);
-}
-
 /* "host", "host:port", "[::1]", "[::1]:port" or "::1". */
 static void
 put_base(struct buf *b, const char *addr)

@@ -16,6 +16,15 @@
 #define PROGRESS_TTY_NS 100000000
 #define PROGRESS_PLAIN_NS 5000000000
 
+void *
+ctl_must(void *p)
+{
+	if (p != NULL)
+		return p;
+	fprintf(stderr, "clusterctl: out of memory\n");
+	exit(1);
+}
+
 const char *
 row_keep(json_t *row, const char *name, json_t *text)
 {
