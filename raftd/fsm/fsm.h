@@ -30,7 +30,7 @@ struct fsm;
 #define FSM_RECORD_MEMORY (64u << 20)
 
 /*
- * Version of the state machine.  Whoever adds an operation or a verb that goes to the log raises it, and says so in the
+ * Version of the state machine.  A new operation or verb that goes to the log raises it, and names it in the
  * operation's row (struct fsm_op).  Entries that need more than the first version carry what they need, the state remembers
  * the highest of these (fsm_needs()), and a leader proposes none that one of its servers cannot apply (propose_args()).
  */
@@ -53,8 +53,8 @@ struct fsm_options {
 	int64_t session_ttl_min_ns, session_ttl_max_ns;
 	uint32_t log_file_bytes, log_buffer_bytes;	/* of the write-ahead log; 0: the usual (tests want small ones) */
 	/*
-	 * Who waits for the disk.  FSM_SYNC_DIRECT: whoever applies or reads, when the cache needs room.  FSM_SYNC_BEHIND:
-	 * whoever calls fsm_flush(); unless too much waits (fsm_held()) nobody else does.  FSM_SYNC_THREAD: a thread of the
+	 * Which thread waits for the disk.  FSM_SYNC_DIRECT: the applying one and readers, when the cache needs room.
+	 * FSM_SYNC_BEHIND: the caller of fsm_flush(), alone unless too much waits (fsm_held()).  FSM_SYNC_THREAD: a thread of the
 	 * state machine's own calls it, and `relieved` (if set) from there when fsm_held() has become false again.
 	 */
 	enum fsm_sync { FSM_SYNC_DIRECT, FSM_SYNC_BEHIND, FSM_SYNC_THREAD } sync;
@@ -102,10 +102,10 @@ struct fsm_result {			/* of one entry */
 /*
  * Applies entries (contiguous from fsm_applied()+1) in one transaction.  OP entries hold
  * [u16 op, args] in msgpack (fsm_entry_write); other types only move the applied index.
- * results: count elements, or NULL when nobody waits.  TV_ESYS is fatal to the process.  So is TV_EINVAL: an entry of a
+ * results: count elements, or NULL: they are not wanted.  TV_ESYS is fatal to the process.  So is TV_EINVAL: an entry of a
  * newer version; none of these was applied, and fsm_trouble_text() says what to do.
  *
- * What the entries touched is added to t, from a thread of its own perhaps: fsm_fire() on the loop wakes who waits for
+ * What the entries touched is added to t, from a thread of its own perhaps: fsm_fire() on the loop fires the watches of
  * that, and empties it.
  */
 struct fsm_touches;
@@ -124,7 +124,7 @@ enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t 
  * applying is, between transactions; errors are told by fsm_trouble().
  */
 bool fsm_compact(struct fsm *f);
-/* How much work applying it is, in bytes: its size, or far more.  For whoever bounds what goes into one transaction. */
+/* How much work applying it is, in bytes: its size, or far more.  For bounds of what goes into one transaction. */
 uint64_t fsm_entry_work(const struct raft_entry *e);
 /* Might applying it change what is stored of this key, or read of it?  Pure; when it cannot be told: yes. */
 bool fsm_may_touch(const struct raft_entry *e, struct span key);
@@ -148,7 +148,7 @@ enum tv_err fsm_prepare(struct fsm *f, uint16_t *op, struct span args, int64_t w
 
 /* -- reads -- */
 /*
- * Somebody who reads beside the applying thread, in one thread at a time.  NULL: no memory.  It is freed before the state
+ * A reader beside the applying thread, for one thread at a time.  NULL: no memory.  It is freed before the state
  * is closed.
  */
 struct fsm *fsm_reader(struct fsm *f);
@@ -200,7 +200,8 @@ struct fsm_acl {			/* what a secret stands for here; all of it in the arena */
 };
 /*
  * From a secret ("": the anonymous token's) to what it stands for, as of one index; of a reader between begin and end, or of the
- * state itself.  TV_EAGAIN: of a cached read; TV_ENOENT: nobody has it, or not any more; TV_EDISABLED: access control does not hold; TV_ELIMIT: the arena is too small for its policies (ARENA_INIT(FSM_RECORD_MEMORY) is enough for 200 of the largest).
+ * state itself.  TV_EAGAIN: of a cached read; TV_ENOENT: no token has it, or not any more; TV_EDISABLED: access control does
+ * not hold; TV_ELIMIT: the arena is too small for its policies (ARENA_INIT(FSM_RECORD_MEMORY) is enough for 200 of the largest).
  */
 enum tv_err fsm_acl_resolve(struct fsm *f, struct span secret, int64_t wall_now_ns, struct arena *a, struct fsm_acl *out);
 
@@ -224,7 +225,7 @@ const char *fsm_rights_accessor(const struct fsm_rights *r);
 /* Name and value pairs for info; any thread. */
 void fsm_rights_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 /*
- * A read for who shows this token: what he may not see is not in the answer, or it fails with TV_EPERM.  *rights: what it was
+ * A read with this token: what it may not see is not in the answer, or it fails with TV_EPERM.  *rights: what it was
  * judged by, the caller's then; NULL without access control, and where the token does not matter.
  */
 void fsm_read_as(struct fsm *f, const struct op *op, struct span args, struct span token, struct arena *a, struct buf *out,
@@ -255,7 +256,7 @@ enum tv_err fsm_acl_login_method(struct fsm *f, struct span name, struct arena *
 /* Of the role that has this name, in the same reading.  TV_ENOENT: there is none. */
 enum tv_err fsm_acl_role_id(struct fsm *f, struct span name, char id[37]);
 /*
- * The accessor of the login's token that has this secret.  TV_ENOENT: nobody has it, or not any more; TV_EPERM: it was not made
+ * The accessor of the login's token that has this secret.  TV_ENOENT: no token has it, or not any more; TV_EPERM: it was not made
  * by a login; TV_EDISABLED; else what went wrong with reading.
  */
 enum tv_err fsm_acl_logout_look(struct fsm *f, struct span secret, int64_t wall_now_ns, char accessor[37]);
@@ -269,7 +270,7 @@ struct fsm_watch *fsm_watch(struct fsm *f, const struct op *op, struct span args
 void fsm_unwatch(struct fsm *f, struct fsm_watch *w);
 unsigned fsm_watch_count(const struct fsm *f);
 /*
- * Any thread.  How often the whole state was replaced since the start: whoever waited across that is not to wait on.  Of a reader: as
+ * Any thread.  How often the whole state was replaced since the start: a wait that began before that is to end.  Of a reader: as
  * of fsm_read_begin().
  */
 unsigned fsm_replaced(const struct fsm *f);
@@ -288,9 +289,9 @@ enum tv_err fsm_trouble(const struct fsm *f);
  * that the next fsm_open() says TV_ECORRUPT at once, not only when it happens to read that page.
  */
 void fsm_trouble_text(const struct fsm *f, char *dst, size_t cap);
-/* Somebody else found out that what is stored here is not what was applied: fsm_trouble() says TV_ECORRUPT now. */
+/* Another server shows that what is stored here is not what was applied: fsm_trouble() says TV_ECORRUPT now. */
 void fsm_found_damaged(struct fsm *f, const char *why);
-/* After TV_ECORRUPT of fsm_open(): renames dir to dir.damaged (the one before goes), for somebody to look at. */
+/* After TV_ECORRUPT of fsm_open(): renames dir to dir.damaged (the one before goes), for an operator to look at. */
 enum tv_err fsm_set_aside(const char *dir);
 /* The state is whole and durable again: what was set aside goes. */
 void fsm_forget_aside(struct fsm *f);

@@ -10,7 +10,7 @@
 #include "raftd/store/bdb/store_behind.h"
 
 static void
-tell(void (*fn)(void *ctx, const char *name, const char *value), void *ctx, const char *name, uint64_t value)
+tell_number(void (*fn)(void *ctx, const char *name, const char *value), void *ctx, const char *name, uint64_t value)
 {
 	char text[24];
 
@@ -25,11 +25,11 @@ tell_flushes(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *
 
 	if (f->env->behind != NULL)
 		store_behind_stat(f->env->behind, &st);
-	tell(fn, ctx, "flush_bytes", st.bytes);
-	tell(fn, ctx, "flush_pages", st.deferred);
-	tell(fn, ctx, "flush_slowest_us", st.slowest_ns / 1000);
-	tell(fn, ctx, "flush_waits", st.waited);
-	tell(fn, ctx, "flushes", st.syncs);
+	tell_number(fn, ctx, "flush_bytes", st.bytes);
+	tell_number(fn, ctx, "flush_pages", st.deferred);
+	tell_number(fn, ctx, "flush_slowest_us", st.slowest_ns / 1000);
+	tell_number(fn, ctx, "flush_waits", st.waited);
+	tell_number(fn, ctx, "flushes", st.syncs);
 }
 
 void
@@ -40,21 +40,21 @@ fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *valu
 
 	for (unsigned i = 0; i < fsm_table_count; i++)
 		if (fsm_tables[i].counted)
-			tell(fn, ctx, fsm_tables[i].title, f->tally[fsm_tables[i].tally]);
-	tell(fn, ctx, "acl_since", fsm_acl_since(f));
+			tell_number(fn, ctx, fsm_tables[i].title, f->tally[fsm_tables[i].tally]);
+	tell_number(fn, ctx, "acl_since", fsm_acl_since(f));
 	fsm_rights_info(f, fn, ctx);
 	addresses_info(f, fn, ctx);
-	tell(fn, ctx, "applied_entries", f->applied_entries);
-	tell(fn, ctx, "batch_pages_fetched", state->warm.fetched);
-	tell(fn, ctx, "batch_pages_read", state->warm.read);
-	tell(fn, ctx, "transactions", f->txns);
-	tell(fn, ctx, "transactions_failed", f->txns_undone);
+	tell_number(fn, ctx, "applied_entries", f->applied_entries);
+	tell_number(fn, ctx, "batch_pages_fetched", state->warm.fetched);
+	tell_number(fn, ctx, "batch_pages_read", state->warm.read);
+	tell_number(fn, ctx, "transactions", f->txns);
+	tell_number(fn, ctx, "transactions_failed", f->txns_undone);
 	tell_flushes(f, fn, ctx);
 	if (f->env->dbenv == NULL || f->env->dbenv->memp_stat(f->env->dbenv, &st, NULL, 0) != 0)
 		return;
-	tell(fn, ctx, "cache_bytes", (uint64_t)st->st_gbytes << 30 | st->st_bytes);
-	tell(fn, ctx, "cache_hits", st->st_cache_hit);
-	tell(fn, ctx, "cache_misses", st->st_cache_miss);
+	tell_number(fn, ctx, "cache_bytes", (uint64_t)st->st_gbytes << 30 | st->st_bytes);
+	tell_number(fn, ctx, "cache_hits", st->st_cache_hit);
+	tell_number(fn, ctx, "cache_misses", st->st_cache_miss);
 	free(st);
 }
 

@@ -1,8 +1,8 @@
 /*
- * Whose keys we know, and when they are asked for again.  Pure: the clock is an argument, and who fetches says what came of it.
+ * Whose keys we know, and when they are asked for again.  Pure: the clock is an argument, and the fetcher reports what came of it.
  *
- * Logins are of strangers, so what they bring makes nobody ask an issuer more often than ISSUER_PAUSE: neither tokens of keys that
- * there are not, nor an issuer that does not answer.  An operator who writes a method is always served.
+ * Logins are of strangers, so nothing that they bring makes raftd ask an issuer more often than ISSUER_PAUSE: neither tokens of
+ * keys that there are not, nor an issuer that does not answer.  An operator who writes a method is always served.
  */
 #ifndef TV_RAFTD_LOGIN_ISSUERS_H
 #define TV_RAFTD_LOGIN_ISSUERS_H
@@ -13,7 +13,7 @@
 
 #define ISSUERS_MAX 64u
 #define ISSUER_FRESH MONO_S(300)	/* keys are asked for again after this time */
-#define ISSUER_STALE_MAX MONO_S(3600)	/* and good for so long when nobody answers */
+#define ISSUER_STALE_MAX MONO_S(3600)	/* and good for so long when the issuer does not answer */
 #define ISSUER_PAUSE MONO_S(5)		/* between two questions for the sake of logins */
 #define ISSUER_WHY_BYTES 512
 
@@ -27,13 +27,13 @@ struct key_set {
 enum issuer_want {
 	ISSUER_ANY,			/* keys that are not too old */
 	ISSUER_NEWER,			/* than the set of a serial */
-	ISSUER_NOW,			/* fetched from now on: somebody writes a method */
+	ISSUER_NOW,			/* fetched from now on: for a method that is written */
 };
 
 enum issuer_say {
 	ISSUER_HAVE,			/* issuer_keys() */
-	ISSUER_FETCH,			/* somebody has to begin: issuer_began(); then wait */
-	ISSUER_WAIT,			/* until who fetches says what came of it */
+	ISSUER_FETCH,			/* the caller begins: issuer_began(); then it waits */
+	ISSUER_WAIT,			/* until the fetch has ended */
 	ISSUER_REFUSE,			/* there are none; issuer_why() */
 };
 
@@ -52,14 +52,14 @@ void issuer_began(struct issuer *i, struct mono now);
 /* The keys are taken over.  TV_ENOMEM: as if it had failed. */
 enum tv_err issuer_fetched(struct issuer *i, struct jwks *keys, struct mono now);
 void issuer_failed(struct issuer *i, const char *why);
-/* After a failure of who wanted any keys: may those that there are still serve? */
+/* A fetch for ISSUER_ANY has failed: may those that there are still serve? */
 bool issuer_serves(const struct issuer *i, struct mono now);
 /* NULL: none. */
 struct key_set *issuer_keys(const struct issuer *i);
 /* Why there are none; "" if nothing has failed. */
 const char *issuer_why(const struct issuer *i);
 const struct login_source *issuer_source(const struct issuer *i);
-/* Somebody waits: it keeps its place. */
+/* While a login or a method waits for it, it keeps its place. */
 void issuer_hold(struct issuer *i);
 void issuer_release(struct issuer *i);
 unsigned issuer_held(const struct issuer *i);

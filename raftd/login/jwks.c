@@ -110,7 +110,7 @@ read_key(json_t *key, struct arena *ids, struct jwt_key *out, struct buf *why)
 /* -- a set -- */
 
 static enum tv_err
-begin(struct jwks *set)
+begin_key(struct jwks *set)
 {
 	*set = (struct jwks){ .keys = calloc(JWKS_KEYS_MAX, sizeof(*set->keys)), .ids = ARENA_INIT(IDS_BYTES_MAX) };
 	return set->keys == NULL ? TV_ENOMEM : TV_OK;
@@ -158,7 +158,7 @@ read_keys(json_t *list, struct jwks *out, struct buf *why)
 enum tv_err
 jwks_parse(struct span json, struct jwks *out, struct buf *why)
 {
-	enum tv_err err = begin(out);
+	enum tv_err err = begin_key(out);
 	json_t *all = NULL, *list;
 
 	if (err != TV_OK)
@@ -206,7 +206,7 @@ enum tv_err
 jwks_take(const struct msg_fetched *in, struct jwks *out, struct buf *why)
 {
 	const struct msg_fetched_key *v = in->keys.v;
-	enum tv_err err = begin(out);
+	enum tv_err err = begin_key(out);
 
 	if (err == TV_OK && (in->keys.n > JWKS_KEYS_MAX || in->algorithms > UINT32_MAX)) {
 		buf_puts(why, "too many keys");

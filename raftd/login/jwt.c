@@ -134,7 +134,7 @@ settle(struct jwt_key *k, int ret, struct buf *why)
 }
 
 static enum tv_err
-begin(struct jwt_key *k)
+begin_key(struct jwt_key *k)
 {
 	*k = (struct jwt_key){ .pub = NULL };
 	if (gnutls_pubkey_init(&k->pub) == 0)
@@ -153,7 +153,7 @@ enum tv_err
 jwt_key_parse(struct span pem, struct jwt_key *out, struct buf *why)
 {
 	gnutls_datum_t text = datum(pem);
-	enum tv_err err = begin(out);
+	enum tv_err err = begin_key(out);
 	int ret;
 
 	if (err != TV_OK)
@@ -173,7 +173,7 @@ enum tv_err
 jwt_key_from_der(struct span der, struct jwt_key *out, struct buf *why)
 {
 	gnutls_datum_t bytes = datum(der);
-	enum tv_err err = begin(out);
+	enum tv_err err = begin_key(out);
 
 	if (err != TV_OK)
 		return err;
@@ -185,7 +185,7 @@ enum tv_err
 jwt_key_from_rsa(struct span n, struct span e, struct jwt_key *out, struct buf *why)
 {
 	gnutls_datum_t modulus = datum(n), exponent = datum(e);
-	enum tv_err err = begin(out);
+	enum tv_err err = begin_key(out);
 
 	if (err != TV_OK)
 		return err;
@@ -199,7 +199,7 @@ jwt_key_from_point(gnutls_ecc_curve_t curve, struct span x, struct span y, struc
 	gnutls_datum_t dx = datum(x), dy = datum(y);
 	size_t bytes = (size_t)gnutls_ecc_curve_get_size(curve);
 	bool flat = curve == GNUTLS_ECC_CURVE_ED25519;
-	enum tv_err err = begin(out);
+	enum tv_err err = begin_key(out);
 
 	if (err != TV_OK)
 		return err;

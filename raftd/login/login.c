@@ -24,7 +24,7 @@ struct deciding {
 };
 
 static bool
-fail(struct deciding *d, enum tv_err err)
+fail_login(struct deciding *d, enum tv_err err)
 {
 	d->err = err;
 	return false;
@@ -53,7 +53,7 @@ selected(struct deciding *d, struct span selector)
 		d->steps = filter_left(f) > once ? filter_left(f) - once : 0;
 		if (filter_error(f) != TV_OK || d->steps == 0) {
 			buf_puts(d->why, "the selectors of the binding rules take too long");
-			match = fail(d, TV_EINVAL);
+			match = fail_login(d, TV_EINVAL);
 		}
 	}
 	filter_free(f);
@@ -90,7 +90,7 @@ bad_name(struct deciding *d, const struct acl_binding *b, const char *before, co
 	buf_puts(d->why, after);
 	if (shown.p != NULL)
 		text_quote(span_of(shown.p, shown.len > 512 ? 512 : shown.len), d->why);
-	return fail(d, TV_EINVAL);
+	return fail_login(d, TV_EINVAL);
 }
 
 /* In the arena. */
@@ -109,7 +109,7 @@ name_of(struct deciding *d, const struct acl_binding *b, struct span *out)
 		    name.len == 0 ? span_str("") : buf_span(&name));
 	} else {
 		*out = arena_copy(d->a, buf_span(&name));
-		good = out->p != NULL || fail(d, TV_ENOMEM);
+		good = out->p != NULL || fail_login(d, TV_ENOMEM);
 	}
 	buf_done(&name);
 	buf_done(&why);

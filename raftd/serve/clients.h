@@ -1,5 +1,5 @@
 /*
- * raftd.sock: rpcd (and nobody else) asks here.  A channel says MSG_HELLO first; a malformed, oversized or
+ * raftd.sock: rpcd alone sends requests here.  A channel says MSG_HELLO first; a malformed, oversized or
  * out-of-order message closes that channel only (S206).
  */
 #ifndef TV_RAFTD_SERVE_CLIENTS_H

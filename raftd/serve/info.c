@@ -49,7 +49,7 @@ struct info {
 };
 
 static void
-add(void *ctx, const char *name, const char *value)
+add_line(void *ctx, const char *name, const char *value)
 {
 	struct section *s = ctx;
 
@@ -75,11 +75,11 @@ add_trouble(struct raftd *d, struct section *raft)
 	struct buf b = BUF_INIT(65536);
 
 	if (no_leader_log_text(d, &b))
-		add(raft, "why_no_leader", buf_cstr(&b));
+		add_line(raft, "why_no_leader", buf_cstr(&b));
 	else
 		links_trouble(d->links, &b);
 	if (engine_status(d->engine)->leader != 0 && b.len > 0)
-		add(raft, "trouble", buf_cstr(&b));
+		add_line(raft, "trouble", buf_cstr(&b));
 	buf_done(&b);
 }
 
@@ -95,24 +95,24 @@ add_process(struct raftd *d, struct section *s)
 	for (unsigned i = 0; i < links_count(d->links); i++)
 		proven += links_at(d->links, i)->proven ? 1 : 0;
 	snprintf(text, sizeof(text), "%u", proven);
-	add(s, "links", text);
-	links_info(d->links, add, s);
-	add(s, "link_encryption", cluster_seals(&d->cluster) ? "noise" : "none");
-	add(s, "gossip", gossips[gossip_daemon(d->gossip)]);
-	rpcd_watch_info(d->rpcd_watch, add, s);
-	add(s, "node_id", d->id.uuid);
-	add(s, "store_id", d->id.store_id);
-	leader_info(d->leader, add, s);
-	clients_info(d->clients, add, s);
-	key_fetch_info(d->key_fetch, add, s);
-	add(s, "sandbox", sandbox_status());
-	add(s, "folders", daemon_folders());
+	add_line(s, "links", text);
+	links_info(d->links, add_line, s);
+	add_line(s, "link_encryption", cluster_seals(&d->cluster) ? "noise" : "none");
+	add_line(s, "gossip", gossips[gossip_daemon(d->gossip)]);
+	rpcd_watch_info(d->rpcd_watch, add_line, s);
+	add_line(s, "node_id", d->id.uuid);
+	add_line(s, "store_id", d->id.store_id);
+	leader_info(d->leader, add_line, s);
+	clients_info(d->clients, add_line, s);
+	key_fetch_info(d->key_fetch, add_line, s);
+	add_line(s, "sandbox", sandbox_status());
+	add_line(s, "folders", daemon_folders());
 	snprintf(text, sizeof(text), "%u", d->fsm != NULL ? fsm_watch_count(d->fsm) : 0);
-	add(s, "watches", text);
+	add_line(s, "watches", text);
 	snprintf(text, sizeof(text), "%" PRIu64, log_lost());
-	add(s, "log_lines_lost", text);
-	add(s, "version", TV_VERSION);
-	add(s, "bootstrap", d->conf.bootstrap ? "true" : "false");
+	add_line(s, "log_lines_lost", text);
+	add_line(s, "version", TV_VERSION);
+	add_line(s, "bootstrap", d->conf.bootstrap ? "true" : "false");
 }
 
 /* Is the state open, and since how long is it being opened, or how long did it take? */
@@ -122,10 +122,10 @@ add_opening(const struct raftd *d, struct section *s)
 	struct mono took = d->start.status == START_DONE ? d->start.took : mono_sub(clock_mono(), d->start.since);
 	char text[24];
 
-	add(s, "opening", d->start.status == START_DONE ? "done" : d->start.status == START_NO_ROOM ? "waits for disk space" :
+	add_line(s, "opening", d->start.status == START_DONE ? "done" : d->start.status == START_NO_ROOM ? "waits for disk space" :
 	    "under way");
 	snprintf(text, sizeof(text), "%lld", (long long)mono_ms(took));
-	add(s, "opening_ms", text);
+	add_line(s, "opening_ms", text);
 }
 
 static void
@@ -137,10 +137,10 @@ write_all(void *ctx, struct buf *out)
 	char text[24];
 
 	mpw_map(out, 3);
-	engine_info(d->engine, add, &s);
-	autopilot_info(d->autopilot, add, &s);
-	loop_time_info(d->loop_time, add, &s);
-	snapshots_info(d->snapshots, add, &s);
+	engine_info(d->engine, add_line, &s);
+	autopilot_info(d->autopilot, add_line, &s);
+	loop_time_info(d->loop_time, add_line, &s);
+	snapshots_info(d->snapshots, add_line, &s);
 	add_trouble(d, &s);
 	close_section(out, "raft", &s);
 	add_process(d, &s);
@@ -148,9 +148,9 @@ write_all(void *ctx, struct buf *out)
 	buf_putspan(&s.body, buf_span(&i->known.body));
 	s.count = i->known.count;
 	snprintf(text, sizeof(text), "%u", d->fsm != NULL ? fsm_watch_count(d->fsm) : 0);
-	add(&s, "watches", text);
+	add_line(&s, "watches", text);
 	add_opening(d, &s);
-	import_info(d->import, add, &s);
+	import_info(d->import, add_line, &s);
 	close_section(out, "state", &s);
 	buf_done(&s.body);
 }
@@ -158,7 +158,7 @@ write_all(void *ctx, struct buf *out)
 /* -- who asks -- */
 
 static void
-answer(struct info *i, struct asked_list *list)
+answer_asked(struct info *i, struct asked_list *list)
 {
 	struct asked *x;
 
@@ -170,17 +170,17 @@ answer(struct info *i, struct asked_list *list)
 }
 
 static void
-look(struct fsm *reader, void *ctx)
+read_figures(struct fsm *reader, void *ctx)
 {
 	struct info *i = ctx;
 
-	fsm_info(reader, add, &i->found);
+	fsm_info(reader, add_line, &i->found);
 }
 
 static void look_next(struct info *i);
 
 static void
-looked(void *ctx)
+on_figures(void *ctx)
 {
 	struct info *i = ctx;
 	struct section last = i->known;
@@ -190,7 +190,7 @@ looked(void *ctx)
 	i->found = last;
 	buf_reset(&i->found.body);
 	i->found.count = 0;
-	answer(i, &i->asked);
+	answer_asked(i, &i->asked);
 	look_next(i);
 }
 
@@ -201,11 +201,11 @@ look_next(struct info *i)
 	if (TAILQ_EMPTY(&i->fresh))
 		return;
 	TAILQ_CONCAT(&i->asked, &i->fresh, link);
-	i->looking = statethread_call(i->d->state, look, looked, i) == TV_OK;
+	i->looking = statethread_call(i->d->state, read_figures, on_figures, i) == TV_OK;
 	if (i->looking)
 		ev_timer_again(i->d->loop, &i->patience);
 	else
-		answer(i, &i->asked);
+		answer_asked(i, &i->asked);
 }
 
 static void
@@ -213,8 +213,8 @@ on_patience(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct info *i = w->data;
 
-	answer(i, &i->asked);
-	answer(i, &i->fresh);
+	answer_asked(i, &i->asked);
+	answer_asked(i, &i->fresh);
 }
 
 void

@@ -5,7 +5,7 @@
 #include "raftd/request/request.h"
 
 /*
- * The one way in for a new request: it is refused and answered, or goes to who carries it out, who answers it at once or
+ * The one way in for a new request: it is refused and answered, or goes to the file of its kind, which answers it at once or
  * later.  ask: borrowed until return.  *refused counts those beyond requests_max or requests_bytes_max.
  */
 void op_start(struct request *q, const struct op_request *ask, uint64_t *refused);

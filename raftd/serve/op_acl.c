@@ -134,7 +134,7 @@ propose(const struct reset *r)
 }
 
 static void
-look(struct fsm *reader, void *ctx)
+find_secret(struct fsm *reader, void *ctx)
 {
 	struct reset *r = ctx;
 
@@ -143,7 +143,7 @@ look(struct fsm *reader, void *ctx)
 
 /* That of the token whose place the new one takes may stay what it was. */
 static void
-looked(void *ctx)
+on_secret(void *ctx)
 {
 	struct reset *r = ctx;
 
@@ -180,7 +180,7 @@ reset_done(void *ctx)
 	} else if (r->secret[0] == '\0') {
 		propose(r);
 		reset_free(r);
-	} else if ((err = statethread_call_or(r->q->d->state, look, looked, given_up, r)) != TV_OK) {
+	} else if ((err = statethread_call_or(r->q->d->state, find_secret, on_secret, given_up, r)) != TV_OK) {
 		op_write_failed(r->q, err, SPAN_NONE);
 		reset_free(r);
 	}

@@ -1,5 +1,5 @@
 /*
- * May who asks have this done?  For all that is no read of the state: a read is judged where it is read (fsm_read_as()).
+ * Authorizes requests that are no reads of the state: those are judged where they are read (fsm_read_as()).
  *
  * Mostly it is decided at once, from rights that are in memory.  A thread looks at the state for rights that are not, and for
  * operations whose object is only known there.  Before either a leader has applied all that earlier ones have acknowledged: until
@@ -56,7 +56,7 @@ op_warn_once(struct raftd *d)
 	    "set acl.enabled, and acl.default_policy as on the other servers", (unsigned long long)fsm_acl_since(d->fsm));
 }
 
-static void judge(struct request *q, struct span args, struct span token);
+static void judge_request(struct request *q, struct span args, struct span token);
 
 static void
 on_judged(struct state_read *r, void *ctx)
@@ -70,7 +70,7 @@ on_judged(struct state_read *r, void *ctx)
 		request_drop_lookup(q);		/* the state was replaced meanwhile, or access control has begun */
 		fsm_rights_free(q->rights);
 		q->rights = NULL;
-		judge(q, q->args, q->token);
+		judge_request(q, q->args, q->token);
 	} else if (err != TV_OK) {
 		refuse(q, err, r->answer.text);
 	} else if (r->answer.refused) {
@@ -109,14 +109,14 @@ on_informed(struct read_wait *w, enum tv_err err)
 	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
 
 	if (err == TV_OK && (!engine_is_leader(q->d->engine) || engine_status(q->d->engine)->informed))
-		judge(q, q->args, q->token);
+		judge_request(q, q->args, q->token);
 	else
 		op_not_leader(q);
 }
 
 /* It goes on later.  False: it has failed. */
 static bool
-keep(struct request *q, struct span args, struct span token)
+keep_args(struct request *q, struct span args, struct span token)
 {
 	if (args.p == q->args.p || request_keep(q, args, token))
 		return true;
@@ -126,9 +126,9 @@ keep(struct request *q, struct span args, struct span token)
 
 /* In a thread. */
 static void
-look(struct request *q, struct span args, struct span token)
+judge_in_state(struct request *q, struct span args, struct span token)
 {
-	if (!keep(q, args, token))
+	if (!keep_args(q, args, token))
 		return;
 	q->lookup = statethread_judge(q->d->state, q->op, q->args, q->token, on_judged, q);
 	if (q->lookup == NULL)
@@ -151,7 +151,7 @@ judge_now(struct request *q, struct span args, struct span token, struct buf *re
 }
 
 static void
-judge(struct request *q, struct span args, struct span token)
+judge_request(struct request *q, struct span args, struct span token)
 {
 	struct buf reply = BUF_INIT(1u << 20);
 	const char *why = "";
@@ -167,7 +167,7 @@ judge(struct request *q, struct span args, struct span token)
 	if (err == TV_OK) {
 		op_permitted(q, args, SPAN_NONE);
 	} else if (err == TV_EAGAIN) {
-		look(q, args, token);
+		judge_in_state(q, args, token);
 	} else if (reply.len > 0) {
 		request_denied(q);
 		request_reply(q, 1, buf_span(&reply));
@@ -190,12 +190,12 @@ op_judge(struct request *q, struct span args, struct span token)
 		else
 			op_permitted(q, args, SPAN_NONE);
 	} else if (engine_is_leader(d->engine) && !engine_status(d->engine)->informed) {
-		if (keep(q, args, token)) {
+		if (keep_args(q, args, token)) {
 			q->read.done = on_informed;
 			engine_read(d->engine, &q->read);
 		}
 	} else {
-		judge(q, args, token);
+		judge_request(q, args, token);
 	}
 }
 

@@ -99,7 +99,7 @@ static void on_looked(struct state_read *r, void *ctx);
 
 /* A query that waits is watched before it is looked at: what comes between is not lost. */
 static void
-look(struct request *q)
+look_up(struct request *q)
 {
 	if (!statethread_may_read(q->d->state, q->op)) {
 		request_fire(q);
@@ -127,7 +127,7 @@ wait_or_look_again(struct request *q)
 	}
 	begin_waiting(q);
 	if (q->watch == NULL)
-		look(q);
+		look_up(q);
 }
 
 /*
@@ -182,7 +182,7 @@ rights_changed(const struct request *q, const struct fsm_rights *now)
 
 /* What was looked up is given, or waits for something newer. */
 static void
-give(struct request *q)
+give_answer(struct request *q)
 {
 	struct state_read *r = q->lookup;
 
@@ -230,11 +230,11 @@ on_looked(struct state_read *r, void *ctx)
 	struct request *q = ctx;
 
 	if (r->applied >= q->needed && r->replaced == fsm_replaced(q->d->fsm)) {
-		give(q);
+		give_answer(q);
 		return;
 	}
 	request_drop_lookup(q);		/* the state was replaced meanwhile */
-	look(q);
+	look_up(q);
 }
 
 static struct request *
@@ -252,7 +252,7 @@ on_current(struct read_wait *w, enum tv_err err)
 	if (err == TV_OK) {
 		q->needed = w->index;
 		request_drop_lookup(q);
-		look(q);
+		look_up(q);
 		return;
 	}
 	request_denied(q);
@@ -265,7 +265,7 @@ op_read_again(struct request *q)
 {
 	if (q->last && q->watch != NULL)
 		unblock(q);
-	look(q);
+	look_up(q);
 }
 
 static void
@@ -278,7 +278,7 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 		if (request_congested(q))
 			request_fire(q);
 		else
-			look(q);
+			look_up(q);
 		return;
 	}
 	if (err == TV_ENOTLEADER)

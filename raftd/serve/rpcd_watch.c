@@ -170,7 +170,7 @@ survey_begin(struct rpcd_watch *u)
 }
 
 static void
-look(struct rpcd_watch *u)
+check_rpcd(struct rpcd_watch *u)
 {
 	struct mono now = clock_mono();
 
@@ -253,7 +253,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents UNUSED)
 
 	w->repeat = mono_seconds(u->d->conf.member_interval);
 	ev_timer_again(loop, w);
-	look(u);
+	check_rpcd(u);
 }
 
 /* Who leads no more asks no more. */

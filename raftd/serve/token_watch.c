@@ -106,7 +106,7 @@ begin_resolving(struct token_watch *w, struct span token)
 
 /* False: its token has to be resolved first, and is. */
 static bool
-look(struct token_watch *w, struct request *q)
+check_token(struct token_watch *w, struct request *q)
 {
 	const struct fsm_rights *now;
 	enum tv_err err = fsm_rights_known(w->d->fsm, q->token, clock_wall_ns(), &now);
@@ -132,7 +132,7 @@ step(struct token_watch *w)
 	for (unsigned i = 0; w->next != NULL && i < STEP; i++) {
 		struct request *q = w->next;
 
-		if (!look(w, q))
+		if (!check_token(w, q))
 			return;
 		w->tried = false;
 		w->next = TAILQ_NEXT(q, guarded);

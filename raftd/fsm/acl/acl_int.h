@@ -98,12 +98,12 @@ void acl_token_copy(struct apply *p, const struct acl_state *st, struct acl_toke
 void acl_token_remove(struct fsm *f, const struct acl_state *st, const struct acl_token *t);
 void acl_token_answer(struct apply *p, struct acl_token *t);
 void acl_token_remove(struct fsm *f, const struct acl_state *st, const struct acl_token *t);
-/* Neither id is an id or a secret of another token, and none is a reserved one, which are nobody's to choose; else the entry has failed. */
+/* Neither id is an id or a secret of another token, and none is a reserved one, which no request may choose; else the entry has failed. */
 bool acl_ids_are_free(struct apply *p, const struct acl_state *st, const struct acl_token *t);
 
 /* -- acl_method.c, acl_binding.c -- */
 #define ACL_REAP_TOKENS_MAX 1024	/* that one entry looks at and removes */
-/* Has its auth method ended, while it is still there?  Then nobody knows it any more. */
+/* Has its auth method ended, while it is still there?  Then no secret stands for it any more. */
 bool acl_token_ends(const struct acl_state *st, const struct acl_token *t);
 /* Goes on removing tokens of methods that have ended: looks at so many of them. */
 void acl_end_tokens(struct apply *p, uint32_t max);
@@ -150,12 +150,12 @@ void premises_add(struct premises *list, enum premise_kind kind, struct span nod
 void premises_end(struct premises *list);
 
 /* -- acl_may.c, for acl_judge.c -- */
-/* What is said to whom it does not allow it. */
+/* The sentence for a token that may not. */
 const char *acl_denied_text(const struct op *op);
 
 /* -- acl_repl.c -- */
 #define ACL_REPL_CLOSED "-"		/* of acl_state.ReplToken */
-/* The hash by which a token is known again, without a key: whoever meets it has no way back to 122 random bits. */
+/* The hash by which a token is known again, without a key: there is no way back from it to 122 random bits. */
 void acl_hash_secret(struct span secret, uint8_t out[ACL_HASH_BYTES]);
 /* Fails before the log with TV_ECONFLICT where another datacenter writes what is global. */
 enum tv_err acl_check_primary(struct prepare *p);

@@ -357,7 +357,7 @@ txn_refused(struct judging *j, const struct txn *q, struct buf *reply)
 /* -- all of it -- */
 
 static bool
-judge(struct judging *j, const struct op *op, const void *rec, struct buf *reply)
+judge_op(struct judging *j, const struct op *op, const void *rec, struct buf *reply)
 {
 	switch (op->code) {
 	case OP_KV_APPLY:
@@ -420,7 +420,7 @@ fsm_may(struct fsm *f, const struct op *op, struct span args, const struct fsm_r
 	if (rec == NULL || schema_unpack(op->args, &in, &a, rec) != TV_OK || rd_end(&in) != TV_OK)
 		*why = "malformed arguments";
 	else
-		err = judged(&j, op, judge(&j, op, rec, reply), why);
+		err = judged(&j, op, judge_op(&j, op, rec, reply), why);
 	if (err == TV_EAGAIN)
 		reply->len = before;
 	arena_done(&a);

@@ -558,7 +558,7 @@ copy_token(struct apply *p, const struct acl_state *st, const struct acl_token *
 }
 
 static bool
-drop(struct apply *p, const struct acl_state *st, enum acl_repl_kind kind, struct span id, struct arena *one)
+remove_copy(struct apply *p, const struct acl_state *st, enum acl_repl_kind kind, struct span id, struct arena *one)
 {
 	struct facts is;
 	union any any;
@@ -584,7 +584,7 @@ copy_all(struct apply *p, const struct acl_state *st, const struct acl_repl_appl
 	uint32_t changed = 0;
 
 	for (uint32_t i = 0; i < q->Delete.n && p->f->failed == 0; i++, arena_reset(&one))
-		changed += drop(p, st, (enum acl_repl_kind)q->Kind, q->Delete.v[i], &one);
+		changed += remove_copy(p, st, (enum acl_repl_kind)q->Kind, q->Delete.v[i], &one);
 	for (uint32_t i = 0; i < q->Policies.n && p->f->failed == 0; i++, arena_reset(&one))
 		changed += copy_policy(p, &policies[i], &one);
 	for (uint32_t i = 0; i < q->Roles.n && p->f->failed == 0; i++, arena_reset(&one))

@@ -115,7 +115,7 @@ let_go(struct acl_rights_table *t)
 }
 
 static struct fsm_rights *
-take(struct fsm_rights *r)
+rights_ref(struct fsm_rights *r)
 {
 	r->refs++;
 	return r;
@@ -200,7 +200,7 @@ remove_entry(struct acl_rights_table *t, struct entry *e)
 }
 
 static struct fsm_rights *
-look(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], uint64_t index, int64_t now)
+find_known(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], uint64_t index, int64_t now)
 {
 	struct fsm_rights *r = NULL;
 	struct entry *e;
@@ -208,7 +208,7 @@ look(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], uint64_t index, i
 	pthread_mutex_lock(&t->lock);
 	e = find_entry(t, key);
 	if (e != NULL && e->rights->index >= index && (e->rights->expires == 0 || now < e->rights->expires)) {
-		r = take(e->rights);
+		r = rights_ref(e->rights);
 		if (TAILQ_FIRST(&t->used) != e) {
 			TAILQ_REMOVE(&t->used, e, used);
 			TAILQ_INSERT_HEAD(&t->used, e, used);
@@ -222,7 +222,7 @@ look(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], uint64_t index, i
 
 /* Without memory it is not kept. */
 static void
-keep(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], struct fsm_rights *r, int64_t now)
+store_known(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], struct fsm_rights *r, int64_t now)
 {
 	struct entry *e, *fresh = calloc(1, sizeof(*fresh));
 	struct fsm_rights *old = NULL;
@@ -230,7 +230,7 @@ keep(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], struct fsm_rights
 	if (fresh == NULL)
 		return;
 	memcpy(fresh->key, key, KEY_BYTES);
-	fresh->rights = take(r);
+	fresh->rights = rights_ref(r);
 	pthread_mutex_lock(&t->lock);
 	e = find_entry(t, key);
 	if (e != NULL)
@@ -408,7 +408,7 @@ fsm_rights_known(const struct fsm *f, struct span secret, int64_t now, const str
 	if (fsm_acl_since(state) == 0)
 		return TV_OK;
 	hash_secret(state->rights, secret, key);
-	*out = look(state->rights, key, fsm_acl_index(state), now);
+	*out = find_known(state->rights, key, fsm_acl_index(state), now);
 	return *out != NULL ? TV_OK : TV_EAGAIN;
 }
 
@@ -429,7 +429,7 @@ fsm_rights_get(struct fsm *f, struct span secret, int64_t now, const struct fsm_
 	if (err == TV_OK)
 		err = rights_new(t, &what, f->opt.acl_default_allow, &r);
 	if (err == TV_OK) {
-		keep(t, key, r, now);
+		store_known(t, key, r, now);
 		t->resolved++;
 	} else if (err == TV_ENOENT) {
 		forget(t, key);

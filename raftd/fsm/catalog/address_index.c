@@ -69,7 +69,7 @@ address_index_free(struct address_index *x)
 /* -- by key -- */
 
 static struct entry *
-find(const struct address_index *x, struct span key, uint64_t hash)
+find_entry(const struct address_index *x, struct span key, uint64_t hash)
 {
 	struct entry *e;
 
@@ -151,7 +151,7 @@ remove_entry(struct address_index *x, struct entry *e)
 }
 
 static bool
-add(struct address_index *x, struct span key, uint64_t hash, const uint8_t address[ADDRESS_BYTES], struct span name)
+add_entry(struct address_index *x, struct span key, uint64_t hash, const uint8_t address[ADDRESS_BYTES], struct span name)
 {
 	struct entry *e;
 
@@ -180,13 +180,13 @@ bool
 address_index_set(struct address_index *x, struct span key, const uint8_t address[ADDRESS_BYTES], struct span name)
 {
 	uint64_t hash = map_hash(x->hash_key, key);
-	struct entry *e = find(x, key, hash);
+	struct entry *e = find_entry(x, key, hash);
 
 	if (e != NULL && address != NULL && memcmp(e->address, address, ADDRESS_BYTES) == 0 && span_eq(name_of(e), name))
 		return true;
 	if (e != NULL)
 		remove_entry(x, e);
-	return address == NULL || add(x, key, hash, address, name);
+	return address == NULL || add_entry(x, key, hash, address, name);
 }
 
 bool

@@ -47,7 +47,7 @@ node_checks_end(struct node_checks *m)
 
 /* False: no memory for it, which is no failure. */
 static bool
-keep(struct node_checks *m, struct span val, struct arena *one)
+keep_check(struct node_checks *m, struct span val, struct arena *one)
 {
 	struct node_check row = { .packed = arena_copy(&m->arena, val), .at = m->count };
 	struct check c;
@@ -75,7 +75,7 @@ load(struct node_checks *m, struct span node)
 	tbl_scan_begin(m->f, &s, &prefix);
 	while (all && tbl_next(&s, &key, &val)) {
 		arena_reset(&one);
-		all = keep(m, val, &one);
+		all = keep_check(m, val, &one);
 	}
 	tbl_scan_end(&s);
 	arena_done(&one);

@@ -137,7 +137,7 @@ change_places(struct sort_near *n, struct buf *out, size_t count)
 }
 
 static void
-end(struct sort_near *n, struct buf *out, size_t count)
+finish_sort(struct sort_near *n, struct buf *out, size_t count)
 {
 	if (n->count > 1 && !out->failed && !n->failed)
 		change_places(n, out, count);
@@ -152,7 +152,7 @@ end(struct sort_near *n, struct buf *out, size_t count)
 void
 sort_near_end(struct sort_near *n, struct buf *out)
 {
-	end(n, out, n->count);
+	finish_sort(n, out, n->count);
 }
 
 uint32_t
@@ -160,6 +160,6 @@ sort_near_end_shuffled(struct sort_near *n, struct buf *out, uint64_t limit)
 {
 	size_t count = limit > 0 && limit < n->count ? (size_t)limit : n->count;
 
-	end(n, out, count);
+	finish_sort(n, out, count);
 	return (uint32_t)count;
 }

@@ -3,8 +3,8 @@
  * no disk.
  *
  * DIR.new is loaded and marked (restore.c, stage_load.c).  In a thread, while nothing is applied: DIR becomes DIR.old,
- * DIR.new becomes DIR and is opened (the heir).  The old environment can be read meanwhile, by the files that it has
- * open; what it would do by name would hit the heir's files, so it is brought to need none before (displace()).  On the
+ * DIR.new becomes DIR and is opened (the next tables).  The old environment can be read meanwhile, by the files that it has
+ * open; what it would do by name would hit the next ones, so it is brought to need none before (displace()).  On the
  * loop only pointers change (replace_take()).  In a thread, afterwards, the old environment is closed and DIR.old goes.
  *
  * restore_finish() at each start completes or undoes what a crash interrupted: a marked DIR.new without a DIR is the
@@ -124,7 +124,7 @@ restore_finish(const char *dir)
 	return state_remove_dir(old);
 }
 
-/* -- in a thread: the heir -- */
+/* -- in a thread: the next tables -- */
 
 /* Is there room in the write-ahead log file in use, as files are now, or is it another file than `file`? */
 static int
@@ -186,7 +186,7 @@ displace(struct fsm *f)
 
 /* The meta record is read here, so that the loop finds it in the cache. */
 static enum tv_err
-open_heir(struct fsm *f, char *errbuf, size_t cap)
+open_next(struct fsm *f, char *errbuf, size_t cap)
 {
 	struct tkey k;
 	DBT key = { 0 };
@@ -203,7 +203,7 @@ open_heir(struct fsm *f, char *errbuf, size_t cap)
 	return ret == DB_NOTFOUND ? TV_OK : store_env_err(f->next_tables.env, ret);
 }
 
-/* There was no room to open the heir: the old state goes on. */
+/* There was no room to open the next ones: the old state goes on. */
 static bool
 take_back(struct fsm *f)
 {
@@ -239,8 +239,8 @@ make_ready(struct fsm *f, char *errbuf, size_t cap)
 	if (err != TV_OK)
 		snprintf(errbuf, cap, "cannot move the new state to %s: %s", f->dir, strerror(errno));
 	else
-		err = open_heir(f, errbuf, cap);
-	/* An old one that was displaced before has lost its files' names. */
+		err = open_next(f, errbuf, cap);
+	/* One whose name was taken before has lost its files' names. */
 	if (err == TV_OK || (err == TV_ENOSPACE && !was && take_back(f)))
 		return err;
 	pthread_mutex_lock(&f->lock);

@@ -33,7 +33,7 @@ get_be(const uint8_t *p, int n)
 /* -- writing -- */
 
 static void
-put(struct snap_out *s, const void *p, size_t n)
+put_bytes(struct snap_out *s, const void *p, size_t n)
 {
 	if (s->failed || n == 0)
 		return;
@@ -66,7 +66,7 @@ snap_out_open(struct snap_out *s, const char *path, uint64_t index, uint64_t ter
 	put_be(head + 8, SNAP_VERSION, 4);
 	put_be(head + 12, index, 8);
 	put_be(head + 20, term, 8);
-	put(s, head, sizeof(head));
+	put_bytes(s, head, sizeof(head));
 	return TV_OK;
 }
 
@@ -77,9 +77,9 @@ snap_out_record(struct snap_out *s, struct span key, struct span val)
 
 	put_be(lens, key.len, 4);
 	put_be(lens + 4, val.len, 4);
-	put(s, lens, sizeof(lens));
-	put(s, key.p, key.len);
-	put(s, val.p, val.len);
+	put_bytes(s, lens, sizeof(lens));
+	put_bytes(s, key.p, key.len);
+	put_bytes(s, val.p, val.len);
 	s->records++;
 }
 
@@ -89,7 +89,7 @@ snap_out_close(struct snap_out *s, const char *path, uint64_t *bytes, uint64_t *
 	uint8_t end[16] = { 0 }, sum[SNAP_SUM_BYTES];
 
 	put_be(end + 8, s->records, 8);
-	put(s, end, sizeof(end));
+	put_bytes(s, end, sizeof(end));
 	crypto_generichash_final(&s->sum, sum, sizeof(sum));
 	if (!s->failed && (fwrite(sum, 1, sizeof(sum), s->file) != sizeof(sum) || fflush(s->file) != 0 ||
 	    fsync(fileno(s->file)) != 0)) {

@@ -229,7 +229,7 @@ struct step {
 };
 
 static void
-take(struct step *t, struct span key, struct span val)
+take_record(struct step *t, struct span key, struct span val)
 {
 	buf_u32be(&t->records, (uint32_t)key.len);
 	buf_u32be(&t->records, (uint32_t)val.len);
@@ -250,9 +250,9 @@ merge_one(struct step *t, struct source *state, struct source *side)
 	if (t->s->export && (table = fsm_table_find(key.p[0])) != NULL && table->own)
 		;
 	else if (from == state)
-		take(t, key, val);
+		take_record(t, key, val);
 	else if (val.len > 0 && val.p[0] == 1)
-		take(t, key, span_of(val.p + 1, val.len - 1));
+		take_record(t, key, span_of(val.p + 1, val.len - 1));
 	buf_reset(&t->s->pos);
 	buf_putspan(&t->s->pos, key);
 	t->count++;
@@ -365,17 +365,17 @@ enum tv_err
 fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 {
 	int ret = EIO;
-	bool usable, displaced;
+	bool usable, name_taken;
 	enum tv_err err;
 
 	pthread_mutex_lock(&f->env_lock);
 	pthread_mutex_lock(&f->lock);
 	usable = f->failed == 0;
-	displaced = f->name_taken;
+	name_taken = f->name_taken;
 	*index = f->applied;
 	*term = f->applied_term;
 	pthread_mutex_unlock(&f->lock);
-	if (displaced) {			/* what is in its place is of a later index, and durable */
+	if (name_taken) {			/* what is in its place is of a later index, and durable */
 		pthread_mutex_unlock(&f->env_lock);
 		return usable ? TV_OK : TV_ESYS;
 	}

@@ -65,7 +65,7 @@ take_position(struct sieve *s, struct span val)
 
 /* What is not this cluster's to take stays out: the position, removed servers, other restores. */
 static enum tv_err
-take(void *ctx, struct span key, struct span val)
+take_record(void *ctx, struct span key, struct span val)
 {
 	const struct fsm_table *table = fsm_table_find(key.p[0]);
 	struct sieve *s = ctx;
@@ -178,7 +178,7 @@ fsm_archive_check(const char *path, uint64_t state_max, struct fsm_archive_facts
 		err = snap_in_next(&s.in, &key, &val);
 		if (err != TV_OK)
 			break;
-		err = take(&s, key, val);
+		err = take_record(&s, key, val);
 		if (err == TV_ENOENT)
 			err = TV_OK;
 	}
@@ -250,7 +250,7 @@ is_as_staged(struct staged_source *s)
 static enum tv_err
 load_staged(struct staged_source *src, struct sieve *s, const char *dir, uint64_t state_max, char *errbuf, size_t cap)
 {
-	const struct restore_filter filter = { take, s };
+	const struct restore_filter filter = { take_record, s };
 	enum tv_err err = sieve_open(s, staged_read, src, state_max, errbuf, cap);
 
 	if (err == TV_OK) {
@@ -326,7 +326,7 @@ fsm_stage_unload(struct fsm *f)
 /* -- taking it -- */
 
 static int
-put(DB *db, const struct tkey *k, struct span val)
+put_record(DB *db, const struct tkey *k, struct span val)
 {
 	DBT key = { .data = (void *)(uintptr_t)k->b, .size = k->len };
 	DBT data = { .data = (void *)(uintptr_t)val.p, .size = (uint32_t)val.len };
@@ -352,7 +352,7 @@ put_table(struct fsm *f, DB *db, enum tbl table)
 	tbl_scan_begin(f, &scan, &prefix);
 	while (ret == 0 && tbl_next(&scan, &key, &val)) {
 		tbl_key_of(&k, key);
-		ret = put(db, &k, val);
+		ret = put_record(db, &k, val);
 	}
 	tbl_scan_end(&scan);
 	return ret != 0 ? ret : f->failed;
@@ -395,14 +395,14 @@ put_position(struct fsm *f, DB *db, const char *id, uint64_t index, uint64_t ter
 	count_kept(f, tally);
 	fsm_meta_of_restore(&b, index, term, at, f->loaded.needs > f->needs ? f->loaded.needs : f->needs, tally);
 	meta_key(&k);
-	ret = b.failed ? ENOMEM : put(db, &k, buf_span(&b));
+	ret = b.failed ? ENOMEM : put_record(db, &k, buf_span(&b));
 	buf_reset(&b);
 	buf_u8(&b, 1);
 	buf_puts(&b, id);
 	buf_u64be(&b, index);
 	stage_last_key(&k);
 	if (ret == 0)
-		ret = b.failed ? ENOMEM : put(db, &k, buf_span(&b));
+		ret = b.failed ? ENOMEM : put_record(db, &k, buf_span(&b));
 	buf_done(&b);
 	return ret;
 }

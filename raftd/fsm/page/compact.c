@@ -35,7 +35,7 @@ pages_now(struct fsm *f, uint32_t *out)
 
 /* Has the tree grown enough?  A file never shrinks: one that grows has used up the pages that were freed. */
 static int
-look(struct fsm *f)
+check_growth(struct fsm *f)
 {
 	uint32_t least = f->opt.tidy_pages != 0 ? f->opt.tidy_pages : GROWTH_MIN, now;
 	struct compact *t = &f->compact;
@@ -103,7 +103,7 @@ join(struct fsm *f, const struct tkey *end)
 }
 
 static int
-finish(struct fsm *f)
+finish_walk(struct fsm *f)
 {
 	struct compact *t = &f->compact;
 	int ret = pages_now(f, &t->file);
@@ -129,7 +129,7 @@ step(struct fsm *f)
 	if (ret == 0 || last)
 		ret = join(f, &end);
 	if (ret == 0 && last)
-		return finish(f);
+		return finish_walk(f);
 	if (ret == 0) {
 		memcpy(f->compact.at.b, end.b, end.len);
 		f->compact.at.len = end.len;
@@ -162,7 +162,7 @@ try_step(struct fsm *f, bool *more)
 	*more = false;
 	if (f->failed != 0 || f->snap != NULL || f->name_taken)	/* a checkpoint's failure is not to be forgotten */
 		return false;
-	ret = t->walking ? walk(f) : look(f);
+	ret = t->walking ? walk(f) : check_growth(f);
 	t->refused = ret == STORE_UNCACHED ? t->refused + 1 : 0;
 	if (ret != STORE_UNCACHED)
 		f->failed = ret;

@@ -81,7 +81,7 @@ damage_mark(const struct fsm *f)
 	char path[4096];
 	int fd;
 
-	if (f->env == NULL || f->name_taken || fsm_trouble(f) != TV_ECORRUPT)	/* displaced: another one is in its place */
+	if (f->env == NULL || f->name_taken || fsm_trouble(f) != TV_ECORRUPT)	/* another one is in its place */
 		return;
 	state_path(path, sizeof(path), f->dir, "/" DAMAGED);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

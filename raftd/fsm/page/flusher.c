@@ -117,7 +117,7 @@ flusher_retire(struct fsm *f)
 
 /* The tables may be others in a moment: so they are held. */
 static bool
-ask(const struct fsm *f, bool (*question)(struct store_behind *b))
+ask_behind(const struct fsm *f, bool (*question)(struct store_behind *b))
 {
 	pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&f->head_lock;
 	bool yes;
@@ -131,11 +131,11 @@ ask(const struct fsm *f, bool (*question)(struct store_behind *b))
 bool
 fsm_no_room(const struct fsm *f)
 {
-	return ask(f, store_behind_no_room);
+	return ask_behind(f, store_behind_no_room);
 }
 
 bool
 fsm_held(const struct fsm *f)
 {
-	return ask(f, store_behind_full);
+	return ask_behind(f, store_behind_full);
 }

@@ -15,7 +15,7 @@ bool query_resolve(struct reading *r, struct span name, struct prepared_query *o
 /* Removes the prepared queries that are bound to a session which has ended. */
 void query_session_gone(struct fsm *f, const char *session);
 
-/* For answers: not to be seen by who may not do everything. */
+/* For answers: not to be seen with a token that may not do everything. */
 void query_hide_token(const struct reading *r, struct prepared_query *q);
 
 /* -- query_run.c -- */

@@ -135,7 +135,7 @@ take_proof(struct reading *r, const struct prepared_remote *ask, struct stored *
 
 /* near: of whoever asks; only its Near and NearAddress count. */
 static void
-run(struct reading *r, const struct prepared_query *q, const struct stored *own, const struct catalog_read *near, bool connect,
+run_query(struct reading *r, const struct prepared_query *q, const struct stored *own, const struct catalog_read *near, bool connect,
     int64_t limit)
 {
 	const struct prepared_service *s = &q->Service;
@@ -176,7 +176,7 @@ query_execute(struct reading *r, const void *rec)
 		near.Near = SPAN_NONE;
 		near.NearAddress = ask->Address;
 	}
-	run(r, &q, &own, &near, ask->Connect, ask->Limit);
+	run_query(r, &q, &own, &near, ask->Connect, ask->Limit);
 	fsm_rights_free(own.rights);
 }
 
@@ -190,6 +190,6 @@ query_remote(struct reading *r, const void *rec)
 
 	if (!take_proof(r, ask, &own))
 		return;
-	run(r, &ask->Query, &own, &near, ask->Connect, ask->Limit);
+	run_query(r, &ask->Query, &own, &near, ask->Connect, ask->Limit);
 	fsm_rights_free(own.rights);
 }

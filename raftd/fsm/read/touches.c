@@ -40,7 +40,7 @@ touches_reset(struct fsm_touches *t)
 }
 
 static void
-add(struct fsm_touches *t, enum watch_kind kind, struct span what)
+log_touch(struct fsm_touches *t, enum watch_kind kind, struct span what)
 {
 	if (t->all)
 		return;
@@ -57,13 +57,13 @@ add(struct fsm_touches *t, enum watch_kind kind, struct span what)
 void
 touched_key(struct fsm *f, struct span key)
 {
-	add(f->touches, WK_KEY, key);
+	log_touch(f->touches, WK_KEY, key);
 }
 
 void
 touched_service(struct fsm *f, struct span lower_name)
 {
-	add(f->touches, WK_SERVICE, lower_name);
+	log_touch(f->touches, WK_SERVICE, lower_name);
 }
 
 void

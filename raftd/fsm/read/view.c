@@ -74,7 +74,7 @@ levels(struct fsm_view *v)
 
 /* views_lock held.  False: no memory. */
 static bool
-keep(struct fsm *f, struct fsm_view *v, struct span key, bool there, struct span old)
+keep_old_value(struct fsm *f, struct fsm_view *v, struct span key, bool there, struct span old)
 {
 	struct kept **before[LEVELS], *n = seek(v, key, before);
 	unsigned count = levels(v);
@@ -129,7 +129,7 @@ views_save(struct fsm *f, const struct tkey *k)
 	pthread_mutex_lock(&f->views_lock);
 	for (struct fsm_view *v = f->views; v != NULL && kept; v = v->next)
 		if (v->db == f->db)
-			kept = keep(f, v, key, there, old);
+			kept = keep_old_value(f, v, key, there, old);
 	pthread_mutex_unlock(&f->views_lock);
 	if (!kept)
 		f->failed = ENOMEM;

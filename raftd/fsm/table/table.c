@@ -20,7 +20,7 @@ key_dbt(const struct tkey *k)
 }
 
 static void
-fail(struct fsm *f, int ret)
+fail_state(struct fsm *f, int ret)
 {
 	if (f->failed == 0)
 		f->failed = ret;
@@ -78,7 +78,7 @@ tbl_end(struct fsm *f)
 	int ret = close_cursor(f);
 
 	if (ret != 0)
-		fail(f, ret);
+		fail_state(f, ret);
 	if (f->failed == 0)
 		ret = f->txn->commit(f->txn, DB_TXN_NOSYNC);
 	else
@@ -100,7 +100,7 @@ tbl_sparse(struct fsm *f, bool on)
 	if (ret == 0 && f->failed == 0)
 		ret = open_cursor(f);
 	if (ret != 0)
-		fail(f, ret);
+		fail_state(f, ret);
 }
 
 /* Berkeley DB allows no cursor of a transaction while there is one below it. */
@@ -118,7 +118,7 @@ tbl_nest(struct fsm *f, DB_TXN **outer)
 		ret = open_cursor(f);
 	}
 	if (ret != 0)
-		fail(f, ret);
+		fail_state(f, ret);
 }
 
 void
@@ -133,7 +133,7 @@ tbl_unnest(struct fsm *f, DB_TXN *outer, bool keep)
 	if (ret == 0 && f->failed == 0)
 		ret = open_cursor(f);
 	if (ret != 0)
-		fail(f, ret);
+		fail_state(f, ret);
 }
 
 /* The cursor stands on this record since it was read. */
@@ -201,7 +201,7 @@ tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
 	if (f->view != NULL && (ret == 0 || ret == DB_NOTFOUND))
 		ret = as_viewed(f, k, ret, val);
 	if (ret != 0 && ret != DB_NOTFOUND)
-		fail(f, ret);
+		fail_state(f, ret);
 	return ret == 0;
 }
 
@@ -212,7 +212,7 @@ tbl_get(struct fsm *f, const struct tkey *k, struct arena *a, struct span *val)
 		return false;
 	*val = arena_copy(a, *val);
 	if (val->p == NULL)
-		fail(f, ENOMEM);
+		fail_state(f, ENOMEM);
 	return val->p != NULL;
 }
 
@@ -232,7 +232,7 @@ tbl_has(struct fsm *f, const struct tkey *k)
 	if (f->view != NULL && (ret == 0 || ret == DB_NOTFOUND))
 		ret = as_viewed(f, k, ret, &unused);
 	if (ret != 0 && ret != DB_NOTFOUND)
-		fail(f, ret);
+		fail_state(f, ret);
 	return ret == 0;
 }
 
@@ -251,7 +251,7 @@ tbl_put(struct fsm *f, const struct tkey *k, struct span val)
 	else
 		ret = f->db->put(f->db, f->txn, &key, &data, 0);
 	if (ret != 0)
-		fail(f, ret);
+		fail_state(f, ret);
 }
 
 bool
@@ -268,7 +268,7 @@ tbl_del(struct fsm *f, const struct tkey *k)
 		f->cursor_set = false;		/* nothing is there any more */
 	ret = db->del(db, f->txn, &key, 0);
 	if (ret != 0 && ret != DB_NOTFOUND)
-		fail(f, ret);
+		fail_state(f, ret);
 	return ret == 0;
 }
 
@@ -280,7 +280,7 @@ tbl_decode(struct fsm *f, const struct schema *s, struct span val, struct arena 
 	memset(rec, 0, s->size);
 	if (schema_unpack(s, &r, a, rec) == TV_OK)
 		return true;
-	fail(f, r.err == TV_ENOMEM ? ENOMEM : DB_VERIFY_BAD);
+	fail_state(f, r.err == TV_ENOMEM ? ENOMEM : DB_VERIFY_BAD);
 	return false;
 }
 
@@ -298,7 +298,7 @@ tbl_put_rec(struct fsm *f, const struct tkey *k, const struct schema *s, const v
 	buf_reset(&f->pack);
 	schema_pack(s, rec, &f->pack);
 	if (f->pack.failed)
-		fail(f, ENOMEM);
+		fail_state(f, ENOMEM);
 	else
 		tbl_put(f, k, buf_span(&f->pack));
 }
@@ -324,7 +324,7 @@ tbl_scan_from(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix, cons
 		return;
 	buf_put(&s->start, from->b, from->len);
 	if (s->start.failed || buf_room(&s->key, from->len + 256) == NULL || buf_room(&s->val, 512) == NULL) {
-		fail(f, ENOMEM);
+		fail_state(f, ENOMEM);
 		return;
 	}
 	if (f->owner != NULL) {
@@ -334,7 +334,7 @@ tbl_scan_from(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix, cons
 	}
 	ret = f->db->cursor(f->db, f->txn, &s->c, 0);
 	if (ret != 0)
-		fail(f, ret);
+		fail_state(f, ret);
 }
 
 void
@@ -414,7 +414,7 @@ take_kept(struct tbl_scan *s, const struct span *last)
 		view_range(s->f, buf_span(&s->start), last, span_of(s->prefix.b, s->prefix.len), &b->kept);
 	b->kept_at = rd_span_over(buf_span(&b->kept));
 	if (b->kept.failed)
-		fail(s->f, ENOMEM);
+		fail_state(s->f, ENOMEM);
 }
 
 /* The next records, and where those behind them start. */
@@ -436,7 +436,7 @@ bulk_fill(struct fsm *f, struct tbl_scan *s)
 			continue;
 		b->end = !span_starts(last.key, span_of(s->prefix.b, s->prefix.len));
 	} else if (ret != DB_NOTFOUND) {
-		fail(f, ret);
+		fail_state(f, ret);
 		return;
 	}
 	take_kept(s, b->end ? NULL : &last.key);
@@ -446,7 +446,7 @@ bulk_fill(struct fsm *f, struct tbl_scan *s)
 	buf_putspan(&s->start, last.key);
 	buf_u8(&s->start, 0);			/* the smallest key above it */
 	if (s->start.failed)
-		fail(f, ENOMEM);
+		fail_state(f, ENOMEM);
 }
 
 /* The heads of both streams, as far as there are any. */
@@ -538,7 +538,7 @@ tbl_next(struct tbl_scan *s, struct span *key, struct span *val)
 		}
 	}
 	if (ret != 0 && ret != DB_NOTFOUND)
-		fail(s->f, ret);
+		fail_state(s->f, ret);
 	if (ret != 0)
 		return false;
 	s->started = true;
@@ -571,7 +571,7 @@ tbl_keys_from(struct fsm *f, const struct tkey *prefix, const struct tkey *from,
 	while (n < max && tbl_next(&s, &key, &val)) {
 		out[n] = arena_copy(a, key);
 		if (out[n].p == NULL) {
-			fail(f, ENOMEM);
+			fail_state(f, ENOMEM);
 			break;
 		}
 		n++;

@@ -105,7 +105,7 @@ unknown(struct txn_run *t, const struct txn_kv *q)
 
 /* The key's entry; if there is none the operation has failed. */
 static bool
-find(struct txn_run *t, const struct txn_kv *q, const char *before, struct kv_entry *out)
+find_key(struct txn_run *t, const struct txn_kv *q, const char *before, struct kv_entry *out)
 {
 	if (kv_find(t->f, q->Key, &t->one, out))
 		return true;
@@ -163,7 +163,7 @@ check_index(struct txn_run *t, const struct txn_kv *q)
 	struct kv_entry e;
 	char numbers[80];
 
-	if (!find(t, q, "failed to check index, key ", &e))
+	if (!find_key(t, q, "failed to check index, key ", &e))
 		return;
 	snprintf(numbers, sizeof(numbers), ", current modify index %" PRIu64 " != %" PRIu64, e.ModifyIndex, q->Index);
 	if (e.ModifyIndex == q->Index)
@@ -178,7 +178,7 @@ check_session(struct txn_run *t, const struct txn_kv *q)
 	struct buf sessions = BUF_INIT(FSM_ANSWER_BYTES_MAX);
 	struct kv_entry e;
 
-	if (!find(t, q, "failed to check session, key ", &e))
+	if (!find_key(t, q, "failed to check session, key ", &e))
 		return;
 	if (span_eq(e.Session, q->Session)) {
 		result_kv(t, &e);

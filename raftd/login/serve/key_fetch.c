@@ -45,7 +45,7 @@ struct key_fetch {
 /* -- what came of one -- */
 
 static void
-tell(struct key_wait *w, enum tv_err err, struct key_set *keys, const char *text)
+tell_waiter(struct key_wait *w, enum tv_err err, struct key_set *keys, const char *text)
 {
 	w->keys = err == TV_OK ? key_set_ref(keys) : NULL;
 	w->done(w, err, span_str(text));
@@ -66,16 +66,16 @@ conclude(struct fetch *f, enum tv_err err, const char *text)
 	while ((w = JOIN_ENTRY(join_next(&f->flight), struct key_wait, waiter)) != NULL) {
 		k->waiting--;
 		if (w->want == ISSUER_ANY && serves)
-			tell(w, TV_OK, issuer_keys(i), "");
+			tell_waiter(w, TV_OK, issuer_keys(i), "");
 		else
-			tell(w, err, issuer_keys(i), text);
+			tell_waiter(w, err, issuer_keys(i), text);
 	}
 	issuer_release(i);
 	free(f);
 }
 
 static void
-note(struct key_fetch *k, const char *text)
+note_outcome(struct key_fetch *k, const char *text)
 {
 	k->ended = clock_mono();
 	snprintf(k->last, sizeof(k->last), "%s", text);
@@ -89,7 +89,7 @@ end_failed(struct fetch *f, struct span why)
 
 	(void)log_safe(why, text, sizeof(text));
 	k->failed++;
-	note(k, text);
+	note_outcome(k, text);
 	if (log_allow(&k->failures, TAG))
 		log_warn(TAG, "keys for logins could not be fetched: %s", text);
 	issuer_failed(f->issuer, text);
@@ -107,7 +107,7 @@ end_fetched(struct fetch *f, struct jwks *keys)
 		return;
 	}
 	snprintf(text, sizeof(text), "%s: %u key%s", log_safe(issuer_source(f->issuer)->url, url, sizeof(url)), n, n == 1 ? "" : "s");
-	note(f->all, text);
+	note_outcome(f->all, text);
 	log_debug(TAG, "%s", text);
 	conclude(f, TV_OK, "");
 }
@@ -171,7 +171,7 @@ on_setup(void *ctx, struct chan *c)
 
 /* A sentence if it cannot be. */
 static const char *
-start(struct fetch *f)
+start_process(struct fetch *f)
 {
 	struct raftd *d = f->all->d;
 	enum tv_err err;
@@ -207,24 +207,24 @@ fetch_new(struct key_fetch *k, struct issuer *i)
 }
 
 static void
-join(struct fetch *f, struct key_wait *w)
+join_fetch(struct fetch *f, struct key_wait *w)
 {
 	join_wait(&f->flight, &w->waiter);
 	f->all->waiting++;
 }
 
 static void
-begin(struct key_fetch *k, struct issuer *i, struct key_wait *w)
+begin_fetch(struct key_fetch *k, struct issuer *i, struct key_wait *w)
 {
 	struct fetch *f = fetch_new(k, i);
 	const char *why;
 
 	if (f == NULL) {
-		tell(w, TV_ENOMEM, NULL, "");
+		tell_waiter(w, TV_ENOMEM, NULL, "");
 		return;
 	}
-	join(f, w);
-	if ((why = start(f)) != NULL)
+	join_fetch(f, w);
+	if ((why = start_process(f)) != NULL)
 		end_failed(f, span_str(why));
 	else
 		ev_timer_start(k->d->loop, &f->timer);
@@ -253,17 +253,17 @@ key_fetch_get(struct key_fetch *k, const struct login_source *source, enum issue
 
 	w->want = want;
 	if (say == ISSUER_HAVE)
-		tell(w, TV_OK, issuer_keys(i), "");
+		tell_waiter(w, TV_OK, issuer_keys(i), "");
 	else if (say == ISSUER_REFUSE && want == ISSUER_NEWER)
-		tell(w, TV_ENOENT, NULL, "");
+		tell_waiter(w, TV_ENOENT, NULL, "");
 	else if (say == ISSUER_REFUSE)
-		tell(w, TV_EUNREACH, NULL, issuer_why(i));
+		tell_waiter(w, TV_EUNREACH, NULL, issuer_why(i));
 	else if (i == NULL || is_full(k, f))
-		tell(w, TV_EAGAIN, NULL, "too many wait for keys of issuers; try again");
+		tell_waiter(w, TV_EAGAIN, NULL, "too many wait for keys of issuers; try again");
 	else if (f != NULL)
-		join(f, w);
+		join_fetch(f, w);
 	else
-		begin(k, i, w);
+		begin_fetch(k, i, w);
 }
 
 /* -- all of them -- */

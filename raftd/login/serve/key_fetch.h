@@ -15,7 +15,7 @@ struct key_fetch;
 
 struct key_wait {
 	/*
-	 * Called once, maybe at once.  TV_OK: keys, which are the waiter's to give back by key_set_unref().  TV_ENOENT, to who wants newer
+	 * Called once, maybe at once.  TV_OK: keys, which are the waiter's to give back by key_set_unref().  TV_ENOENT, to a wait for newer
 	 * ones: there are none for now.  TV_EUNREACH: the sentence says why the issuer has given none.  Others: the sentence, or tv_strerror.
 	 */
 	void (*done)(struct key_wait *w, enum tv_err err, struct span text);
@@ -25,13 +25,13 @@ struct key_wait {
 	enum issuer_want want;
 };
 
-/* With privileges: who starts the processes.  Without it the server runs, and a warning says so. */
+/* With privileges: starts the monitor that starts the processes.  Without it the server runs, and a warning says so. */
 void key_fetch_open(struct raftd *d);
 /* The level of the log may have changed. */
 void key_fetch_reload(struct raftd *d);
 /* NULL: no memory. */
 struct key_fetch *key_fetch_new(struct raftd *d);
-/* Who waits is told TV_ENOTLEADER. */
+/* Waits end with TV_ENOTLEADER. */
 void key_fetch_free(struct key_fetch *k);
 /* source: borrowed until return; after: with ISSUER_NEWER. */
 void key_fetch_get(struct key_fetch *k, const struct login_source *source, enum issuer_want want, uint64_t after, struct key_wait *w);

@@ -125,7 +125,7 @@ judge_logout(struct fsm *reader, struct login *l)
 }
 
 static void
-look(struct fsm *reader, void *ctx)
+judge_in_thread(struct fsm *reader, void *ctx)
 {
 	struct login *l = ctx;
 
@@ -136,7 +136,7 @@ look(struct fsm *reader, void *ctx)
 
 /* -- on the loop -- */
 
-static void looked(void *ctx);
+static void on_judged(void *ctx);
 
 /* The server stops: another one may be asked. */
 static void
@@ -155,7 +155,7 @@ look_at(struct login *l)
 	buf_reset(&l->why);
 	l->need = (struct login_need){ .after = 0 };
 	l->looks++;
-	err = statethread_call_or(l->q->d->state, look, looked, given_up, l);
+	err = statethread_call_or(l->q->d->state, judge_in_thread, on_judged, given_up, l);
 	if (err != TV_OK)
 		refuse(l, err, SPAN_NONE);
 }
@@ -201,7 +201,7 @@ on_applied(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 }
 
 static void
-looked(void *ctx)
+on_judged(void *ctx)
 {
 	struct login *l = ctx;
 	struct request *q = l->q;

@@ -76,7 +76,7 @@ source_of(struct span args, struct arena *a, struct login_source *out)
 }
 
 static bool
-begin(struct request *q, struct span args, const struct login_source *source)
+begin_fetch(struct request *q, struct span args, const struct login_source *source)
 {
 	struct method *m = calloc(1, sizeof(*m));
 
@@ -103,7 +103,7 @@ op_method(struct request *q, struct span args)
 	struct login_source source;
 	bool taken = source_of(args, &a, &source) && !is_refused(q, args, &a);
 
-	if (taken && !begin(q, args, &source))
+	if (taken && !begin_fetch(q, args, &source))
 		op_write_failed(q, TV_ENOMEM, SPAN_NONE);
 	arena_done(&a);
 	return taken;
