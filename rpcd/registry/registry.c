@@ -44,9 +44,9 @@ plan(struct registry *r)
 	struct mono at = mono_min(mono_min(r->compare_at, r->output_at), mono_min(r->save_at, r->reap_at));
 
 	at = mono_min(at, r->news_at);
-	const struct settle *w = r->settling;
+	const struct settle *w = TAILQ_FIRST(&r->settling);
 	while (w != NULL && w->deadline.ns == MONO_NEVER.ns)
-		w = w->next;
+		w = TAILQ_NEXT(w, link);
 	if (w != NULL)
 		at = mono_min(at, w->deadline);
 	r->conf.due(r->conf.ctx, at);
@@ -74,38 +74,30 @@ entry_unsaved(struct entry *e, enum unsaved how)
 {
 	struct registry *r = e->registry;
 
-	if (e->unsaved == SAVED) {
-		e->unsaved_next = NULL;
-		e->unsaved_prev = r->unsaved_last;
-		*(r->unsaved_last == NULL ? &r->unsaved_first : &r->unsaved_last->unsaved_next) = e;
-		r->unsaved_last = e;
-	}
+	if (e->unsaved == SAVED)
+		TAILQ_INSERT_TAIL(&r->unsaved, e, unsaved_link);
 	e->unsaved = how > e->unsaved ? how : e->unsaved;
 }
 
 static void
 set_saved(struct entry *e)
 {
-	struct registry *r = e->registry;
-
-	if (e->unsaved == SAVED)
-		return;
-	*(e->unsaved_prev == NULL ? &r->unsaved_first : &e->unsaved_prev->unsaved_next) = e->unsaved_next;
-	*(e->unsaved_next == NULL ? &r->unsaved_last : &e->unsaved_next->unsaved_prev) = e->unsaved_prev;
+	if (e->unsaved != SAVED)
+		TAILQ_REMOVE(&e->registry->unsaved, e, unsaved_link);
 	e->unsaved = SAVED;
 }
 
 bool
 registry_unsaved(const struct registry *r)
 {
-	return r->unsaved_first != NULL;
+	return !TAILQ_EMPTY(&r->unsaved);
 }
 
 void
 registry_all_saved(struct registry *r)
 {
-	while (r->unsaved_first != NULL)
-		set_saved(r->unsaved_first);
+	while (!TAILQ_EMPTY(&r->unsaved))
+		set_saved(TAILQ_FIRST(&r->unsaved));
 }
 
 uint64_t
@@ -134,7 +126,7 @@ static void
 reap(struct registry *r, struct mono now)
 {
 	r->reap_at = MONO_NEVER;
-	for (struct entry *e = r->first; e != NULL; e = e->next) {
+	for (struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link)) {
 		struct mono at = reap_time(e);
 
 		if (mono_before(now, at)) {
@@ -177,7 +169,7 @@ registry_run(struct registry *r)
 /* -- records -- */
 
 /* As the catalog will have it, without what it adds: two that say the same have the same bytes. */
-void
+static void
 entry_pack(const struct registry *r, const struct local_record *rec, struct buf *out)
 {
 	if (rec->kind == ENTRY_SERVICE) {
@@ -198,6 +190,18 @@ entry_pack(const struct registry *r, const struct local_record *rec, struct buf 
 		c.CreateIndex = c.ModifyIndex = 0;
 		schema_pack(&check_schema, &c, out);
 	}
+}
+
+bool
+entry_says(const struct entry *e, const struct local_record *rec)
+{
+	struct buf packed = BUF_INIT(RECORD_BYTES_MAX);
+
+	packed.secret = true;
+	entry_pack(e->registry, rec, &packed);
+	bool eq = !packed.failed && span_eq(buf_span(&packed), e->rec);
+	buf_done(&packed);
+	return eq;
 }
 
 bool
@@ -303,9 +307,7 @@ entry_add(struct registry *r, const struct local_record *rec)
 		free(e);		/* not in an index yet */
 		return NULL;
 	}
-	e->prev = r->last;
-	*(r->last == NULL ? &r->first : &r->last->next) = e;
-	r->last = e;
+	TAILQ_INSERT_TAIL(&r->entries, e, link);
 	return e;
 }
 
@@ -315,15 +317,16 @@ entry_drop(struct entry *e)
 {
 	struct registry *r = e->registry;
 
-	for (struct settle *w = r->settling; w != NULL; w = w->next)
+	struct settle *w;
+
+	TAILQ_FOREACH(w, &r->settling, link)
 		if (w->entry == e)
 			w->entry = NULL;
 	if (e->user != NULL)
 		(void)r->user_fn(r->user_ctx, e, e->user, NULL);
 	index_take_out(e);
 	set_saved(e);
-	*(e->prev == NULL ? &r->first : &e->prev->next) = e->next;
-	*(e->next == NULL ? &r->last : &e->next->prev) = e->prev;
+	TAILQ_REMOVE(&r->entries, e, link);
 	buf_done(&e->bytes);
 	free(e);
 }
@@ -343,7 +346,7 @@ registry_use(struct registry *r, registry_user_fn *fn, void *ctx)
 {
 	r->user_fn = fn;
 	r->user_ctx = ctx;
-	for (struct entry *e = r->first; e != NULL; e = e->next)
+	for (struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link))
 		entry_use(e);
 }
 
@@ -563,7 +566,7 @@ registry_each(struct registry *r, enum entry_kind kind, void (*fn)(void *ctx, co
 {
 	struct local_record rec;
 
-	for (const struct entry *e = r->first; e != NULL; e = e->next)
+	for (const struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link))
 		if (e->kind == kind && !e->removed && registry_get(e, &rec))
 			fn(ctx, &rec);
 }
@@ -574,7 +577,7 @@ registry_checks_of(struct registry *r, struct span service, void (*fn)(void *ctx
 {
 	struct local_record rec;
 
-	for (const struct entry *e = r->first; e != NULL; e = e->next)
+	for (const struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link))
 		if (e->kind == ENTRY_CHECK && !e->removed && (e->service.len == 0 || span_eq(e->service, service)) &&
 		    registry_get(e, &rec))
 			fn(ctx, &rec);
@@ -590,7 +593,9 @@ registry_new(const struct registry_conf *conf)
 	r->conf = *conf;
 	r->arena = ARENA_INIT(16u << 20);
 	r->scratch = ARENA_INIT(16u << 20);
-	r->settling_end = &r->settling;
+	TAILQ_INIT(&r->entries);
+	TAILQ_INIT(&r->unsaved);
+	TAILQ_INIT(&r->settling);
 	rng_seed(&r->rng, conf->seed);
 	r->compare_at = r->output_at = r->save_at = r->reap_at = r->news_at = MONO_NEVER;
 	registry_at(r, &r->compare_at, mono_add(FIRST_COMPARE, sync_spread(r, FIRST_COMPARE)));
@@ -606,8 +611,8 @@ registry_free(struct registry *r)
 		registry_changed(r, true);
 	r->saved = r->saves;
 	sync_stop(r);
-	while (r->first != NULL)
-		entry_drop(r->first);
+	while (!TAILQ_EMPTY(&r->entries))
+		entry_drop(TAILQ_FIRST(&r->entries));
 	sync_settle(r);			/* their entries are gone: all of them */
 	arena_done(&r->arena);
 	arena_done(&r->scratch);

@@ -12,7 +12,7 @@ mark(struct registry *r, const struct registry_definition *v, uint32_t n, uint64
 {
 	struct entry *e;
 
-	for (e = r->first; e != NULL; e = e->next)
+	TAILQ_FOREACH(e, &r->entries, link)
 		e->named = false;
 	for (uint32_t i = 0; i < n; i++)
 		if ((e = registry_find(r, v[i].rec.kind, local_record_id(&v[i].rec))) != NULL)
@@ -55,7 +55,7 @@ registry_definable(struct registry *r, const struct registry_definition *v, uint
 	uint64_t count[2] = { 0 };
 
 	mark(r, v, n, count);
-	for (const struct entry *e = r->first; e != NULL; e = e->next)
+	for (const struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link))
 		count[e->kind] += !e->removed && !goes(e);
 	for (int kind = 0; kind < 2; kind++)
 		if (count[kind] > r->conf.entries_max)
@@ -79,12 +79,12 @@ registry_definable(struct registry *r, const struct registry_definition *v, uint
 static bool
 is_same(struct entry *e, const struct local_record *rec)
 {
-	struct buf packed = BUF_INIT(4u << 20), run = BUF_INIT(4u << 20);
+	struct buf run = BUF_INIT(4u << 20);
 	struct local_record own = *rec, old;
 	bool eq = !e->removed && e->sidecar == rec->sidecar && e->ttl == rec->ttl &&
 	    e->deregister_after == rec->deregister_after && span_eq(e->token, rec->token) && registry_get(e, &old);
 
-	packed.secret = run.secret = true;
+	run.secret = true;
 	if (eq && rec->kind == ENTRY_CHECK) {
 		own.check.Status = old.check.Status;
 		own.check.Output = old.check.Output;
@@ -92,13 +92,10 @@ is_same(struct entry *e, const struct local_record *rec)
 		own.service.Tags = old.service.Tags;
 	}
 	if (eq) {
-		entry_pack(e->registry, &own, &packed);
 		if (rec->run.Kind.len > 0)
 			schema_pack(&check_run_schema, &rec->run, &run);
-		eq = !packed.failed && !run.failed && span_eq(buf_span(&packed), e->rec) &&
-		    span_eq(buf_span(&run), e->run);
+		eq = entry_says(e, &own) && !run.failed && span_eq(buf_span(&run), e->run);
 	}
-	buf_done(&packed);
 	buf_done(&run);
 	return eq;
 }
@@ -108,8 +105,8 @@ drop_gone(struct registry *r, told_fn *told, void *ctx)
 {
 	bool any = false;
 
-	for (struct entry *e = r->last; e != NULL; e = e->prev) {	/* checks while their services can be asked */
-		if (!goes(e))
+	for (struct entry *e = TAILQ_LAST(&r->entries, entry_list); e != NULL; e = TAILQ_PREV(e, entry_list, link)) {
+		if (!goes(e))			/* checks, which come later, while their services can be asked */
 			continue;
 		struct entry *sidecar = entry_sidecar(e);
 		any = true;

@@ -169,7 +169,7 @@ void
 registry_print_changes(struct registry *r, struct buf *out)
 {
 	buf_printf(out, "[{\"Version\":%d}", FORMAT);
-	for (const struct entry *e = r->unsaved_first; e != NULL; e = e->unsaved_next)
+	for (const struct entry *e = TAILQ_FIRST(&r->unsaved); e != NULL; e = TAILQ_NEXT(e, unsaved_link))
 		print_change(e, out);
 	buf_puts(out, "]");
 	registry_all_saved(r);

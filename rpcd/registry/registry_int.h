@@ -2,6 +2,8 @@
 #ifndef TV_RPCD_REGISTRY_REGISTRY_INT_H
 #define TV_RPCD_REGISTRY_REGISTRY_INT_H
 
+#include <sys/queue.h>
+
 #include "common/base/map.h"
 #include "common/base/rng.h"
 #include "rpcd/registry/registry.h"
@@ -31,7 +33,7 @@ struct push {				/* a service with checks, or one entry */
 enum refusal { REFUSED_NOT, REFUSED_UNKNOWN, REFUSED_DENIED };	/* the token is none; it lacks a right */
 
 struct entry {
-	struct entry *next, *prev;
+	TAILQ_ENTRY(entry) link;	/* in order of registration */
 	struct map_node by_id;		/* by kind and id */
 	struct map_node by_service;	/* the first check of a service; of the others the hash alone */
 	struct entry *next_check, *prev_check;	/* a circle: the checks of a service, in order of registration */
@@ -48,7 +50,7 @@ struct entry {
 	void *user;
 	bool removed;			/* gone here; stays until the catalog knows */
 	enum unsaved { SAVED, UNSAVED_STATE, UNSAVED } unsaved;
-	struct entry *unsaved_next, *unsaved_prev;
+	TAILQ_ENTRY(entry) unsaved_link;	/* unless it is SAVED */
 	bool from_file, named;		/* files define it; those that are being taken do */
 	bool there;			/* the catalog that is being compared has it */
 	enum dirty dirty;		/* as of the push under way: changed again since it began */
@@ -70,7 +72,7 @@ struct entry {
 };
 
 struct settle {				/* a caller that waits for a push */
-	struct settle *next;
+	TAILQ_ENTRY(settle) link;
 	struct entry *entry;		/* NULL: gone, or the catalog has it */
 	uint64_t ticket;		/* that has to be saved */
 	struct mono deadline;		/* for the catalog, not for the disk; MONO_NEVER: the disk alone */
@@ -84,14 +86,13 @@ struct registry {
 	void *user_ctx;
 	registry_watch_fn *watch_fn;	/* may be NULL */
 	void *watch_ctx;
-	struct entry *first, *last;
+	TAILQ_HEAD(entry_list, entry) entries, unsaved;
 	struct map by_id, by_service;
 	struct registry_stats stats;
-	struct entry *unsaved_first, *unsaved_last;
 	uint64_t saves, saved;		/* durable ones, see registry_save_ticket() */
 	unsigned count[2];		/* of those that are not removed, by kind */
 	struct rng rng;
-	struct settle *settling, **settling_end;	/* in the order of their deadlines, but for MONO_NEVER */
+	TAILQ_HEAD(settle_list, settle) settling;	/* in the order of their deadlines, but for MONO_NEVER */
 	struct route_call *compare;	/* reading the catalog */
 	bool blind;			/* the comparison sees no such node: it is not there, or not to be seen */
 	enum refusal compare_refusal;	/* of the newest comparison */
@@ -129,8 +130,8 @@ struct entry *entry_add(struct registry *r, const struct local_record *rec);
 enum tv_err entry_store(struct entry *e, const struct local_record *rec);
 /* The record, in the scratch arena, which is not reset.  False: no memory. */
 bool entry_unpack(const struct entry *e, struct local_record *out);
-/* Packs the record as it would be stored: what the catalog adds is left out. */
-void entry_pack(const struct registry *r, const struct local_record *rec, struct buf *out);
+/* Is it what this record would be stored as?  What the catalog adds is left out. */
+bool entry_says(const struct entry *e, const struct local_record *rec);
 void entry_drop(struct entry *e);
 /* It is gone here, and for its user; the catalog is not told yet. */
 void entry_remove(struct entry *e);
@@ -174,6 +175,8 @@ void sync_compare(struct registry *r);
 void sync_stop(struct registry *r);
 
 /* -- registry_rights.c -- */
+/* "service" or "check". */
+const char *entry_kind_name(const struct entry *e);
 /* Its own, or that of what files define; empty: the agent's. */
 struct span entry_token(const struct entry *e);
 /* That this push shows now; empty: the agent's. */

@@ -51,8 +51,8 @@ refusal_of(const struct op_reply *reply)
 	return span_starts(reply->text, span_str("ACL not found")) ? REFUSED_UNKNOWN : REFUSED_DENIED;
 }
 
-static const char *
-kind_name(const struct entry *e)
+const char *
+entry_kind_name(const struct entry *e)
 {
 	return e->kind == ENTRY_SERVICE ? "service" : "check";
 }
@@ -99,7 +99,7 @@ put_why(const struct entry *e, struct buf *out)
 		buf_printf(out, "acl.tokens.config_file_service_registration %s",
 		    e->refusal == REFUSED_UNKNOWN ? "is unknown" : "lacks ");
 	else
-		buf_printf(out, "the token of %s %.*s %s", kind_name(e), (int)e->id.len, (const char *)e->id.p,
+		buf_printf(out, "the token of %s %.*s %s", entry_kind_name(e), (int)e->id.len, (const char *)e->id.p,
 		    e->refusal == REFUSED_UNKNOWN ? "is unknown" : "lacks ");
 	if (e->refusal != REFUSED_DENIED || (e->refused_agent && !names_a_token(r)))
 		return;
@@ -123,7 +123,7 @@ rights_refused(struct entry *e, const struct push *p, const struct op_reply *rep
 	e->refused_agent = by_agent;
 	put_why(e, &why);
 	log_warn("agent", "%s %s blocked by ACLs: %s=%.*s: %s", e->kind == ENTRY_SERVICE ? "Service" : "Check",
-	    p->removal ? "deregistration" : "registration", kind_name(e), (int)e->id.len, (const char *)e->id.p,
+	    p->removal ? "deregistration" : "registration", entry_kind_name(e), (int)e->id.len, (const char *)e->id.p,
 	    buf_cstr(&why));
 	buf_done(&why);
 }
@@ -172,7 +172,7 @@ registry_blocked(const struct registry *r, struct registry_blocked *out)
 	struct buf why = BUF_INIT(REGISTRY_WHY_BYTES);
 
 	*out = (struct registry_blocked){ .compare = r->compare_refusal != REFUSED_NOT };
-	for (const struct entry *e = r->first; e != NULL; e = e->next) {
+	for (const struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link)) {
 		out->total += !e->removed || e->refusal != REFUSED_NOT;
 		if (e->refusal == REFUSED_NOT)
 			continue;
@@ -184,7 +184,7 @@ registry_blocked(const struct registry *r, struct registry_blocked *out)
 	out->count += r->node_refusal != REFUSED_NOT;
 	out->outdated += r->node_refusal != REFUSED_NOT;
 	if (first != NULL) {
-		snprintf(out->first, sizeof(out->first), "%s %.*s", kind_name(first), (int)first->id.len,
+		snprintf(out->first, sizeof(out->first), "%s %.*s", entry_kind_name(first), (int)first->id.len,
 		    (const char *)first->id.p);
 		put_why(first, &why);
 	} else if (r->node_refusal != REFUSED_NOT) {

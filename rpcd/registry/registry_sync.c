@@ -12,10 +12,6 @@
 #define ARGS_BYTES_MAX (1u << 20)
 #define PUSH_BYTES_MAX (512u << 10)	/* of the checks that go with a service; others follow */
 
-static const struct {
-	const char *name, *title;
-} kinds[] = { [ENTRY_SERVICE] = { "service", "Service" }, [ENTRY_CHECK] = { "check", "Check" } };
-
 struct mono
 sync_spread(struct registry *r, struct mono max)
 {
@@ -45,7 +41,7 @@ registry_token_changed(struct registry *r)
 {
 	if (r == NULL)
 		return;
-	for (struct entry *e = r->first; e != NULL; e = e->next) {
+	for (struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link)) {
 		e->refusal_told = false;
 		if (e->refusal != REFUSED_NOT)
 			e->dirty = DIRTY;
@@ -88,26 +84,22 @@ void
 sync_settle(struct registry *r)
 {
 	struct mono now = r->conf.now();
-	struct settle **at = &r->settling, *w, *over = NULL, **end = &over;
+	struct settle_list over = TAILQ_HEAD_INITIALIZER(over);
 
-	while ((w = *at) != NULL) {
+	for (struct settle *w = TAILQ_FIRST(&r->settling), *next; w != NULL; w = next) {
 		bool syncs = w->entry != NULL && under_way(w->entry) && mono_before(now, w->deadline);
-		if (syncs || w->ticket > r->saved) {
-			if (!syncs) {			/* for the disk alone */
-				w->entry = NULL;
-				w->deadline = MONO_NEVER;
-			}
-			at = &w->next;
-			continue;
+
+		next = TAILQ_NEXT(w, link);
+		if (!syncs && w->ticket > r->saved) {	/* for the disk alone */
+			w->entry = NULL;
+			w->deadline = MONO_NEVER;
+		} else if (!syncs) {
+			TAILQ_REMOVE(&r->settling, w, link);
+			TAILQ_INSERT_TAIL(&over, w, link);
 		}
-		*at = w->next;
-		w->next = NULL;
-		*end = w;
-		end = &w->next;
 	}
-	r->settling_end = at;
-	while ((w = over) != NULL) {	/* done may add others */
-		over = w->next;
+	for (struct settle *w; (w = TAILQ_FIRST(&over)) != NULL;) {	/* done may add others */
+		TAILQ_REMOVE(&over, w, link);
 		w->done(w->ctx);
 		free(w);
 	}
@@ -126,8 +118,7 @@ registry_settle(struct registry *r, enum entry_kind kind, struct span id, void (
 	}
 	*w = (struct settle){ .entry = syncs ? e : NULL, .ticket = r->saves, .deadline = MONO_NEVER, .done = done,
 	    .ctx = ctx };
-	*r->settling_end = w;
-	r->settling_end = &w->next;
+	TAILQ_INSERT_TAIL(&r->settling, w, link);
 	if (syncs)
 		registry_at(r, &w->deadline, r->conf.sync_wait);
 }
@@ -140,7 +131,7 @@ static void push(struct entry *e);
 static void
 take_reply(struct entry *e, const struct push *p, const struct op_reply *reply)
 {
-	const char *name = kinds[e->kind].name, *id = (const char *)e->id.p;
+	const char *name = entry_kind_name(e), *id = (const char *)e->id.p;
 	int len = (int)e->id.len;
 
 	e->push = NULL;
@@ -385,7 +376,7 @@ sync_changed(struct entry *e, bool output_only)
 void
 sync_all(struct registry *r, bool output)
 {
-	for (struct entry *e = r->first; e != NULL; e = e->next)
+	for (struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link))
 		if (e->dirty == DIRTY || (output && e->dirty == DIRTY_OUTPUT))
 			push(e);
 }
@@ -399,24 +390,21 @@ sync_all(struct registry *r, bool output)
 static bool
 same(struct entry *e, struct local_record *there, bool *late)
 {
-	struct buf packed = BUF_INIT(ARGS_BYTES_MAX);
 	struct local_record own;
 	bool eq, known = registry_get(e, &own);
 
 	*late = known && e->kind == ENTRY_CHECK && !span_eq(there->check.Output, own.check.Output);
 	if (*late)
 		there->check.Output = own.check.Output;
-	entry_pack(e->registry, there, &packed);
-	eq = span_eq(buf_span(&packed), e->rec);
+	eq = entry_says(e, there);
 	if (!eq && known && e->kind == ENTRY_SERVICE && own.service.EnableTagOverride) {
 		own.service.Tags = there->service.Tags;
 		if (entry_store(e, &own) == TV_OK) {
 			entry_unsaved(e, UNSAVED);
 			registry_at(e->registry, &e->registry->save_at, MONO_ZERO);
 		}
-		eq = span_eq(buf_span(&packed), e->rec);
+		eq = entry_says(e, there);
 	}
-	buf_done(&packed);
 	return eq;
 }
 
@@ -425,17 +413,12 @@ static bool
 same_definition(struct entry *e, const struct local_record *there)
 {
 	struct local_record own, other = *there;
-	struct buf packed = BUF_INIT(ARGS_BYTES_MAX);
-	bool eq;
 
 	if (e->kind == ENTRY_CHECK && registry_get(e, &own)) {
 		other.check.Status = own.check.Status;
 		other.check.Output = own.check.Output;
 	}
-	entry_pack(e->registry, &other, &packed);
-	eq = span_eq(buf_span(&packed), e->rec);
-	buf_done(&packed);
-	return eq;
+	return entry_says(e, &other);
 }
 
 /* What was not registered here is to be removed from the catalog. */
@@ -518,8 +501,8 @@ compare_checks(struct registry *r, struct rd *in)
 static void
 compare_rest(struct registry *r)
 {
-	for (struct entry *e = r->first, *next; e != NULL; e = next) {
-		next = e->next;
+	for (struct entry *e = TAILQ_FIRST(&r->entries), *next; e != NULL; e = next) {
+		next = TAILQ_NEXT(e, link);
 		if (e->kind != r->comparing || e->push != NULL || e->there)
 			continue;
 		if (e->removed && r->blind && e->accepted) {
@@ -543,7 +526,7 @@ read_catalog(struct registry *r, enum entry_kind kind)
 	struct catalog_read args = { .Name = span_str(r->conf.node_name) };
 
 	r->comparing = kind;
-	for (struct entry *e = r->first; e != NULL; e = e->next)
+	for (struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link))
 		e->there = false;
 	r->compare = sync_ask(r, kind == ENTRY_SERVICE ? OP_CATALOG_NODE : OP_HEALTH_NODE, SPAN_NONE, &args, on_catalog,
 	    r);
@@ -602,7 +585,7 @@ sync_stop(struct registry *r)
 	if (r->compare != NULL)
 		r->conf.cancel(r->compare);
 	node_stop(r);
-	for (struct entry *e = r->first; e != NULL; e = e->next) {
+	for (struct entry *e = TAILQ_FIRST(&r->entries); e != NULL; e = TAILQ_NEXT(e, link)) {
 		struct push *p = e->push;
 
 		if (p == NULL)

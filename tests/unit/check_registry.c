@@ -389,7 +389,7 @@ START_TEST(a_service_goes_with_its_checks)
 	ck_assert(span_eqs(dereg.ID, "id-1"));
 	ck_assert(span_eqs(dereg.Node, "n1") && span_eqs(dereg.ServiceID, "web1") && dereg.CheckID.len == 0);
 	ck_assert_ptr_null(entry_find(table, ENTRY_CHECK, span_str("c1")));
-	ck_assert_ptr_eq(table->first, table->last);
+	ck_assert_ptr_eq(TAILQ_FIRST(&table->entries), TAILQ_LAST(&table->entries, entry_list));
 	ck_assert_uint_eq(open_calls(OP_CATALOG_DEREGISTER), 0);
 }
 END_TEST
@@ -441,7 +441,7 @@ START_TEST(removed_without_its_token)
 	compare_blind();
 	ck_assert_str_eq(deregistered(TV_EPERM), "t");
 	ck_assert_str_eq(deregistered(TV_OK), "agent");
-	ck_assert_ptr_null(table->first);
+	ck_assert_ptr_null(TAILQ_FIRST(&table->entries));
 	ck_assert_uint_eq(blocked().count, 0);
 }
 END_TEST
@@ -500,7 +500,7 @@ START_TEST(states_after_a_restart)
 	struct check there = check("c1", "web1", "passing");
 
 	synced_with("t", "t");
-	for (struct entry *e = table->first; e != NULL; e = e->next)
+	for (struct entry *e = TAILQ_FIRST(&table->entries); e != NULL; e = TAILQ_NEXT(e, link))
 		e->accepted = false;
 	ck_assert_int_eq(update("c1", "critical", "x"), TV_OK);
 	ck_assert_str_eq(registered(TV_EPERM), "t");
@@ -810,7 +810,7 @@ START_TEST(a_service_with_its_checks)
 	struct local_record rec;
 
 	ck_assert_int_eq(registry_put_service(table, &web, v, 4, false), TV_EINVAL);
-	ck_assert(table->first == NULL && saves == 0);
+	ck_assert(TAILQ_FIRST(&table->entries) == NULL && saves == 0);
 	ck_assert_int_eq(registry_put_service(table, &web, v, 3, false), TV_OK);
 	ck_assert_uint_eq(saves, 1);				/* once, with all of it */
 	registered(TV_OK);
@@ -848,7 +848,7 @@ START_TEST(no_room_for_all_of_it)
 	for (int i = 0; i < 5; i++)
 		v[i] = record_of((const char *[]){ "a", "b", "c", "d", "e" }[i], "passing", "");
 	ck_assert_int_eq(registry_put_service(table, &web, v, 5, false), TV_ELIMIT);
-	ck_assert(table->first == NULL && saves == 0 && sent == 0);
+	ck_assert(TAILQ_FIRST(&table->entries) == NULL && saves == 0 && sent == 0);
 	ck_assert_int_eq(registry_put_service(table, &web, v, 4, false), TV_OK);
 	registered(TV_OK);
 	ck_assert_int_eq(registry_put_service(table, &web, v, 4, false), TV_OK);	/* the same are no more */
@@ -1117,7 +1117,7 @@ START_TEST(the_file)
 	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
 		why[0] = '\0';
 		ck_assert_int_eq(registry_parse(table, span_str(broken[i]), "f", why, sizeof(why)), TV_EFORMAT);
-		ck_assert(why[0] != '\0' && table->first == NULL);
+		ck_assert(why[0] != '\0' && TAILQ_FIRST(&table->entries) == NULL);
 	}
 	ck_assert_str_eq(why, "format 3 is of a newer version");
 	buf_done(&text);
