@@ -75,13 +75,7 @@ acl_prepares(struct prepare *p)
 uint64_t
 acl_index_of(const struct fsm *f)
 {
-	static const enum fsm_index tables[] = { FX_ACL_TOKENS, FX_ACL_POLICIES, FX_ACL_ROLES };
-	uint64_t highest = 0;
-
-	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		if (fsm_index_of(f, tables[i]) > highest)
-			highest = fsm_index_of(f, tables[i]);
-	return highest;
+	return fsm_index_of_set(f, FX_SET(ACL_TOKENS) | FX_SET(ACL_POLICIES) | FX_SET(ACL_ROLES));
 }
 
 void

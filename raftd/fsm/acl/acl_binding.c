@@ -12,6 +12,8 @@
 #define INVALID "Invalid Binding Rule: "
 #define LOOKUP "failed acl binding rule lookup: index error: "
 
+static const struct acl_kind bindings = { .title = "Binding Rule", .lower = "binding rule" };	/* for sentences */
+
 /* -- what is stored -- */
 
 bool
@@ -78,18 +80,9 @@ set_prepare(struct prepare *p, void *rec)
 	struct acl_binding_set *q = rec;
 	struct acl_binding *b = &q->Binding;
 	enum tv_err err = acl_prepares(p);
-	struct span why;
-	char id[37];
 
-	if (err != TV_OK)
+	if (err != TV_OK || (err = acl_prepare_id(p, &bindings, &b->ID, &q->Create)) != TV_OK)
 		return err;
-	q->Create = b->ID.len == 0;
-	if (q->Create)
-		b->ID = span_str(p->uuid);
-	else if (!uuid_parse(b->ID, NULL) || !uuid_id(b->ID, "", id, p->a, &why))
-		return prepare_fail(p, "Binding Rule ID invalid UUID");
-	else
-		b->ID = arena_copy(p->a, span_str(id));
 	if (q->Create && b->AuthMethod.len == 0)
 		return prepare_fail(p, INVALID "no AuthMethod is set");
 	b->CreateIndex = b->ModifyIndex = 0;
@@ -101,17 +94,9 @@ set_prepare(struct prepare *p, void *rec)
 static enum tv_err
 delete_prepare(struct prepare *p, void *rec)
 {
-	struct acl_id *q = rec;
 	enum tv_err err = acl_prepares(p);
-	struct span why;
-	char id[37];
 
-	if (err != TV_OK)
-		return err;
-	if (!uuid_id(q->ID, LOOKUP, id, p->a, &why))
-		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
-	q->ID = arena_copy(p->a, span_str(id));
-	return q->ID.p == NULL ? prepare_fail(p, "out of memory") : TV_OK;
+	return err != TV_OK ? err : acl_prepare_lookup(p, &bindings, rec);
 }
 
 /* -- entries -- */

@@ -60,8 +60,9 @@ bool acl_name_of(struct fsm *f, const struct acl_kind *kind, struct span id, str
 bool acl_find(struct reading *r, const struct acl_kind *kind, const struct acl_read *q, struct span *val);
 /* Before the log, of one that is set: an id of its own for a new one (*create), else the given one in lower case. */
 enum tv_err acl_prepare_id(struct prepare *p, const struct acl_kind *kind, struct span *id, bool *create);
-/* Before the log, of a deletion: its id in lower case. */
+/* Before the log, of a deletion: its id in lower case; lookup: of what every datacenter writes for itself. */
 enum tv_err acl_prepare_delete(struct prepare *p, const struct acl_kind *kind, struct acl_id *q);
+enum tv_err acl_prepare_lookup(struct prepare *p, const struct acl_kind *kind, struct acl_id *q);
 /*
  * In an entry that sets one: are name and id what they can be, is the one there that is to be changed (which is read to old),
  * and has no other one its name?  False: the entry has failed.

@@ -145,11 +145,16 @@ enum tv_err
 acl_prepare_delete(struct prepare *p, const struct acl_kind *kind, struct acl_id *q)
 {
 	enum tv_err err = acl_prepares(p);
+
+	return err != TV_OK || (err = acl_check_primary(p)) != TV_OK ? err : acl_prepare_lookup(p, kind, q);
+}
+
+enum tv_err
+acl_prepare_lookup(struct prepare *p, const struct acl_kind *kind, struct acl_id *q)
+{
 	struct span why;
 	char id[37], head[64];
 
-	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK)
-		return err;
 	snprintf(head, sizeof(head), LOOKUP_FAILED, kind->lower);
 	if (!uuid_id(q->ID, head, id, p->a, &why))
 		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);

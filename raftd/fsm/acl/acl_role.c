@@ -108,9 +108,7 @@ delete_apply(struct apply *p, const void *rec)
 static uint64_t
 index_of_roles(const struct fsm *f)
 {
-	uint64_t roles = fsm_index_of(f, FX_ACL_ROLES), policies = fsm_index_of(f, FX_ACL_POLICIES);
-
-	return roles > policies ? roles : policies;
+	return fsm_index_of_set(f, FX_SET(ACL_ROLES) | FX_SET(ACL_POLICIES));
 }
 
 static bool

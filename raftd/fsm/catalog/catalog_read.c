@@ -5,12 +5,6 @@
 #include "raftd/fsm/catalog/sort_near.h"
 #include "raftd/fsm/table/meta.h"
 
-static uint64_t
-max_index(const struct fsm *f, enum fsm_index a, enum fsm_index b)
-{
-	return fsm_index_of(f, a) > fsm_index_of(f, b) ? fsm_index_of(f, a) : fsm_index_of(f, b);
-}
-
 uint32_t
 catalog_field(const struct schema *s, const char *name)
 {
@@ -195,53 +189,27 @@ put_instance(struct buf *out, const struct node *n, const struct service *s)
 	schema_pack(&service_instance_schema, &i, out);
 }
 
-static void
-catalog_read_service(struct reading *r, const void *rec)
-{
-	const struct catalog_read *q = rec;
-	size_t at = list_begin(r->out);
-	struct instances w;
-	struct sort_near near;
-	bool exists;
-	uint32_t n = 0;
-
-	sort_near_begin(&near, r->f, q);
-	instances_begin(r->f, &w, q->Name);
-	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
-		if (!tags_match(&q->Tags, &w.service.Tags) || !meta_matches(&q->NodeMeta, &w.node.Meta) ||
-		    !may_read_service(r, w.node.Node, w.service.Service))
-			continue;
-		sort_near_note(&near, r->out->len, w.node.Node);
-		put_instance(r->out, &w.node, &w.service);
-		n++;
-	}
-	instances_end(&w);
-	sort_near_end(&near, r->out);
-	list_end(r->out, at, n);
-	r->ans->index = catalog_service_index(r->f, q->Name, false, &exists);
-}
-
 bool
 catalog_may_read_destination(const struct reading *r, const struct service *s)
 {
 	return may_read(r, ACL_SERVICE, catalog_connect_name(s));
 }
 
-/* What proxies for a service, for those who may read that too; tags are not looked at. */
+/* Of a service; or of what proxies for it, for tokens that may read that too: then tags are not looked at. */
 static void
-catalog_read_connect(struct reading *r, const void *rec)
+read_instances(struct reading *r, const struct catalog_read *q, bool connect)
 {
-	const struct catalog_read *q = rec;
 	size_t at = list_begin(r->out);
 	struct instances w;
 	struct sort_near near;
 	uint32_t n = 0;
 
 	sort_near_begin(&near, r->f, q);
-	instances_begin_connect(r->f, &w, q->Name);
+	(connect ? instances_begin_connect : instances_begin)(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
-		if (!meta_matches(&q->NodeMeta, &w.node.Meta) || !may_read_service(r, w.node.Node, w.service.Service) ||
-		    !catalog_may_read_destination(r, &w.service))
+		if ((!connect && !tags_match(&q->Tags, &w.service.Tags)) || !meta_matches(&q->NodeMeta, &w.node.Meta) ||
+		    !may_read_service(r, w.node.Node, w.service.Service) ||
+		    (connect && !catalog_may_read_destination(r, &w.service)))
 			continue;
 		sort_near_note(&near, r->out->len, w.node.Node);
 		put_instance(r->out, &w.node, &w.service);
@@ -250,6 +218,24 @@ catalog_read_connect(struct reading *r, const void *rec)
 	instances_end(&w);
 	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
+}
+
+static void
+catalog_read_service(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	bool exists;
+
+	read_instances(r, q, false);
+	r->ans->index = catalog_service_index(r->f, q->Name, false, &exists);
+}
+
+static void
+catalog_read_connect(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+
+	read_instances(r, q, true);
 	r->ans->index = catalog_connect_index(r->f, q->Name);
 }
 
@@ -375,50 +361,14 @@ catalog_read_services(struct reading *r, const void *rec)
 	list_end(r->out, at, n);
 	if (g.failed)
 		read_fail(r, TV_ELIMIT, "the answer is too large");
-	r->ans->index = q->NodeMeta.n > 0 ? max_index(r->f, FX_SERVICES, FX_NODES) : fsm_index_of(r->f, FX_SERVICES);
+	r->ans->index = q->NodeMeta.n > 0 ? fsm_index_of_set(r->f, FX_SET(SERVICES) | FX_SET(NODES)) :
+	    fsm_index_of(r->f, FX_SERVICES);
 }
 
 /* -- one node -- */
 
-/* Packed by hand as node_services: its services go over as they are stored. */
-static void
-catalog_read_node(struct reading *r, const void *rec)
-{
-	const struct catalog_read *q = rec;
-	struct tbl_scan s;
-	struct tkey k;
-	struct span key, val;
-	uint32_t n = 0;
-	size_t at;
-
-	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
-	mpw_array(r->out, 2);
-	TKEY(&k, TBL_NODE, q->Name);
-	if (!tbl_peek(r->f, &k, &val) || !may_read_packed_node(r, val)) {
-		mpw_nil(r->out);
-		mpw_nil(r->out);
-		return;
-	}
-	buf_putspan(r->out, val);
-	TKEY(&k, TBL_SERVICE, q->Name);
-	at = list_begin(r->out);
-	tbl_scan_begin(r->f, &s, &k);
-	while (!r->out->failed && tbl_next(&s, &key, &val)) {
-		if (!may_read_packed(r, val, &service_schema, "Service"))
-			continue;
-		buf_putspan(r->out, val);
-		n++;
-	}
-	tbl_scan_end(&s);
-	list_end(r->out, at, n);
-	if (n == 0 && !r->out->failed) {	/* no services is null, not an empty list */
-		r->out->len = at;
-		mpw_nil(r->out);
-	}
-}
-
-/* Appends the records of a table below a node, as they are stored, as a list. */
-static void
+/* Appends the records of a table below a node, as they are stored, as a list; how many. */
+static uint32_t
 put_below(struct reading *r, enum tbl table, struct span node, const struct schema *schema, const char *name)
 {
 	size_t at = list_begin(r->out);
@@ -437,6 +387,32 @@ put_below(struct reading *r, enum tbl table, struct span node, const struct sche
 	}
 	tbl_scan_end(&s);
 	list_end(r->out, at, n);
+	return n;
+}
+
+/* Packed by hand as node_services: its services go over as they are stored. */
+static void
+catalog_read_node(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	struct tkey k;
+	struct span val;
+	size_t at;
+
+	r->ans->index = fsm_index_of_set(r->f, FX_SET(NODES) | FX_SET(SERVICES));
+	mpw_array(r->out, 2);
+	TKEY(&k, TBL_NODE, q->Name);
+	if (!tbl_peek(r->f, &k, &val) || !may_read_packed_node(r, val)) {
+		mpw_nil(r->out);
+		mpw_nil(r->out);
+		return;
+	}
+	buf_putspan(r->out, val);
+	at = r->out->len;
+	if (put_below(r, TBL_SERVICE, q->Name, &service_schema, "Service") == 0 && !r->out->failed) {
+		r->out->len = at;		/* no services is null, not an empty list */
+		mpw_nil(r->out);
+	}
 }
 
 /* Packed by hand as node_dump: all but the node's Datacenter and indexes goes over as it is stored. */
@@ -488,9 +464,7 @@ catalog_read_dump(struct reading *r, const void *rec)
 	}
 	arena_done(&a);
 	list_end(r->out, at, n);
-	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
-	if (fsm_index_of(r->f, FX_CHECKS) > r->ans->index)
-		r->ans->index = fsm_index_of(r->f, FX_CHECKS);
+	r->ans->index = fsm_index_of_set(r->f, FX_SET(NODES) | FX_SET(SERVICES) | FX_SET(CHECKS));
 }
 
 const struct fsm_op catalog_ops[] = {

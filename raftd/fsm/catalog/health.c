@@ -262,7 +262,6 @@ health_read_connect(struct reading *r, const void *rec)
 static void
 health_read_dump(struct reading *r, const void *rec)
 {
-	static const enum fsm_index tables[] = { FX_NODES, FX_SERVICES, FX_CHECKS };
 	size_t at = list_begin(r->out);
 	struct sort_near near;
 	struct instances w;
@@ -273,9 +272,7 @@ health_read_dump(struct reading *r, const void *rec)
 	n = put_instances(r, &w, wants, rec, NULL, &near);
 	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		if (fsm_index_of(r->f, tables[i]) > r->ans->index)
-			r->ans->index = fsm_index_of(r->f, tables[i]);
+	r->ans->index = fsm_index_of_set(r->f, FX_SET(NODES) | FX_SET(SERVICES) | FX_SET(CHECKS));
 }
 
 /* Does the check's node match?  The node last looked at is remembered: checks come node by node. */
@@ -325,9 +322,7 @@ health_read_state(struct reading *r, const void *rec)
 	sort_near_end(&near, r->out);
 	arena_done(&memory.arena);
 	list_end(r->out, at, n);
-	r->ans->index = fsm_index_of(r->f, FX_CHECKS);
-	if (q->NodeMeta.n > 0 && fsm_index_of(r->f, FX_NODES) > r->ans->index)
-		r->ans->index = fsm_index_of(r->f, FX_NODES);
+	r->ans->index = fsm_index_of_set(r->f, FX_SET(CHECKS) | (q->NodeMeta.n > 0 ? FX_SET(NODES) : 0));
 }
 
 /* -- for the leader's reconciliation with gossip -- */

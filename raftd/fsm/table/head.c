@@ -11,7 +11,7 @@
 #include "raftd/fsm/table/head.h"
 #include "raftd/fsm/table/table.h"
 
-/* -- by whoever applies -- */
+/* -- by the applying thread -- */
 
 static bool
 read_autopilot(struct fsm *f, struct autopilot_config *out)
@@ -95,22 +95,11 @@ take_facts(struct fsm_head *to, struct fsm_head *from, unsigned facts)
 		to->acl_since = from->acl_since;
 }
 
-static uint64_t
-index_of_acl(const struct fsm_head *h)
-{
-	static const enum fsm_index tables[] = { FX_ACL_TOKENS, FX_ACL_POLICIES, FX_ACL_ROLES };
-	uint64_t highest = h->restored[FR_FLOOR];
-
-	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		if (h->index[tables[i]] > highest)
-			highest = h->index[tables[i]];
-	return highest;
-}
-
 void
 head_publish(struct fsm *f)
 {
 	struct fsm_head fresh = { .has_stage = false }, *h = &f->head;
+	uint64_t acl_index = acl_index_of(f);
 
 	buf_init(&fresh.servers, FSM_ANSWER_BYTES_MAX);
 	if (f->facts != 0)
@@ -127,7 +116,7 @@ head_publish(struct fsm *f)
 	memcpy(h->tally, f->tally, sizeof(h->tally));
 	memcpy(h->restored, f->restored, sizeof(h->restored));
 	take_facts(h, &fresh, f->facts);
-	f->acl_index = index_of_acl(h);
+	f->acl_index = acl_index > h->restored[FR_FLOOR] ? acl_index : h->restored[FR_FLOOR];
 	f->acl_since = h->acl_since;
 	pthread_mutex_unlock(&f->head_lock);
 	if (f->facts & FACT_STAGE)
@@ -136,7 +125,7 @@ head_publish(struct fsm *f)
 	buf_done(&fresh.servers);
 }
 
-/* -- by anybody -- */
+/* -- by any thread -- */
 
 /* The head that others see, locked; a reader's own are for it alone. */
 static struct fsm *
@@ -154,46 +143,41 @@ let_go(struct fsm *state)
 	pthread_mutex_unlock(&state->head_lock);
 }
 
+/* Of a reader its own, as of its begin. */
+struct position { uint64_t applied, term, base; };
+
+static struct position
+position_of(const struct fsm *f)
+{
+	struct fsm *state;
+	struct position p;
+
+	if (f->owner != NULL)
+		return (struct position){ f->applied, f->applied_term, f->restored[FR_BASE] };
+	state = hold(f);
+	p = (struct position){ state->head.applied, state->head.applied_term, state->head.restored[FR_BASE] };
+	let_go(state);
+	return p;
+}
+
 uint64_t
 fsm_applied(const struct fsm *f)
 {
-	struct fsm *state;
-	uint64_t applied;
-
-	if (f->owner != NULL)
-		return f->applied;
-	state = hold(f);
-	applied = state->head.applied;
-	let_go(state);
-	return applied;
+	return position_of(f).applied;
 }
 
 uint64_t
 fsm_applied_term(const struct fsm *f)
 {
-	struct fsm *state;
-	uint64_t term;
-
-	if (f->owner != NULL)
-		return f->applied_term;
-	state = hold(f);
-	term = state->head.applied_term;
-	let_go(state);
-	return term;
+	return position_of(f).term;
 }
 
 uint64_t
 fsm_index(const struct fsm *f)
 {
-	struct fsm *state;
-	uint64_t index;
+	struct position p = position_of(f);
 
-	if (f->owner != NULL)
-		return f->applied + f->restored[FR_BASE];
-	state = hold(f);
-	index = state->head.applied + state->head.restored[FR_BASE];
-	let_go(state);
-	return index;
+	return p.applied + p.base;
 }
 
 uint8_t

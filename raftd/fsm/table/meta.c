@@ -201,3 +201,14 @@ fsm_index_of(const struct fsm *f, enum fsm_index which)
 {
 	return f->index[which];
 }
+
+uint64_t
+fsm_index_of_set(const struct fsm *f, uint64_t set)
+{
+	uint64_t highest = 0;
+
+	for (unsigned i = 0; i < FX_COUNT; i++)
+		if ((set >> i & 1) != 0 && f->index[i] > highest)
+			highest = f->index[i];
+	return highest;
+}

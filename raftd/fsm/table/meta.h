@@ -6,6 +6,9 @@
 
 void fsm_count(struct fsm *f, enum fsm_tally which, int by);
 uint64_t fsm_index_of(const struct fsm *f, enum fsm_index which);
+/* The highest one of a set of tables: FX_SET(NODES) | FX_SET(CHECKS). */
+#define FX_SET(name) (UINT64_C(1) << FX_##name)
+uint64_t fsm_index_of_set(const struct fsm *f, uint64_t set);
 
 void meta_key(struct tkey *k);
 /* Loads the meta record into f (zeros when there is none). */
