@@ -216,6 +216,8 @@ unsigned api_error_status(enum tv_err err);
 bool api_failed(struct request *r, const struct op_reply *reply);
 /* Query headers of a read; consistency: also X-Consul-Effective-Consistency. */
 void api_headers(struct request *r, const struct op_reply *reply, bool consistency);
+/* Those of what failed without an answer of a server, which has no news of a leader either. */
+void api_refused_headers(struct request *r);
 /* "leader", "consistent" or "stale": how r->op reads. */
 const char *api_consistency(const struct request *r);
 /* Those of them alone that tell of the leader. */

@@ -15,7 +15,7 @@ take_filter(struct request *r, const struct schema *s, const char *before, bool 
 	r->filter = filter_new(s, text, &why);
 	if (r->filter == NULL) {
 		if (headers)
-			api_headers(r, &(struct op_reply){ .err = TV_EINVAL }, false);
+			api_refused_headers(r);
 		answer_text(r, 500, "%s%s", before, buf_cstr(&why));
 	}
 	buf_done(&why);

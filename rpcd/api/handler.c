@@ -21,9 +21,7 @@ api_need_rest(struct request *r, const char *text_if_missing)
 void
 api_query_dc(struct request *r)
 {
-	struct span dc = params_get(&r->query, "dc");
-
-	r->op.dc = dc.len > 0 && !span_eq_nocase(dc, span_str(r->api->cluster->datacenter)) ? dc : span_of("", 0);
+	r->op.dc = api_body_dc(r, params_get(&r->query, "dc"));
 }
 
 bool
@@ -190,24 +188,18 @@ api_start_again(struct request *r, struct span dc)
 		api_busy(r);
 }
 
-static void
-put_contact(struct request *r, bool known_leader, uint64_t last_contact_ms)
-{
-	answer_header(r, "X-Consul-KnownLeader", known_leader ? "true" : "false");
-	answer_header_u64(r, "X-Consul-LastContact", last_contact_ms);
-}
-
 void
 api_contact_headers(struct request *r, const struct op_reply *reply)
 {
-	put_contact(r, reply->known_leader, reply->last_contact_ms);
+	answer_header(r, "X-Consul-KnownLeader", reply->known_leader ? "true" : "false");
+	answer_header_u64(r, "X-Consul-LastContact", reply->last_contact_ms);
 }
 
-static void
-put_headers(struct request *r, uint64_t index, bool known_leader, uint64_t last_contact_ms)
+void
+api_refused_headers(struct request *r)
 {
-	answer_header_u64(r, "X-Consul-Index", index > 0 ? index : 1);
-	put_contact(r, known_leader, last_contact_ms);
+	answer_header_u64(r, "X-Consul-Index", 1);
+	api_contact_headers(r, &(struct op_reply){ .known_leader = false });
 }
 
 const char *
@@ -223,7 +215,8 @@ api_consistency(const struct request *r)
 void
 api_headers(struct request *r, const struct op_reply *reply, bool consistency)
 {
-	put_headers(r, reply->index, reply->known_leader, reply->last_contact_ms);
+	answer_header_u64(r, "X-Consul-Index", reply->index > 0 ? reply->index : 1);
+	api_contact_headers(r, reply);
 	r->hidden = r->hidden || (reply->err == TV_OK && span_eqs(reply->text, OP_NOTE_FILTERED));
 	api_filtered_header(r);
 	if (consistency)
@@ -267,7 +260,7 @@ api_failed(struct request *r, const struct op_reply *reply)
 	if (reply->err == TV_OK)
 		return false;
 	if (op != NULL && op->kind == OP_READ)
-		put_headers(r, 1, false, 0);
+		api_refused_headers(r);
 	answer_span(r, api_error_status(reply->err),
 	    reply->text.len > 0 ? reply->text : span_str(error_text(reply->err)));
 	return true;

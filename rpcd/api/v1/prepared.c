@@ -90,22 +90,13 @@ run_update(struct request *r)
 	api_ask(r, &q);
 }
 
-/* What failed without an answer of a server has no news of a leader either. */
-static void
-refused_headers(struct request *r)
-{
-	answer_header(r, "X-Consul-Index", "1");
-	answer_header(r, "X-Consul-KnownLeader", "false");
-	answer_header(r, "X-Consul-LastContact", "0");
-}
-
 static void
 finish_get(struct request *r, const struct op_reply *reply)
 {
 	struct rd in = rd_span_over(reply->value);
 
 	if (reply->err != TV_OK) {
-		refused_headers(r);
+		api_refused_headers(r);
 		(void)api_failed(r, reply);
 		return;
 	}
