@@ -70,6 +70,44 @@ START_TEST(forwards_are_used_again)
 }
 END_TEST
 
+/* A long body that was packed here is the forward's; one that waits, or comes from a peer, is copied. */
+START_TEST(long_bodies_arrive_whole)
+{
+	static uint8_t args[7003] = { 0xc5, 7000 >> 8, 7000 & 255, [3 ... 7002] = 'v' };
+	struct op_request sent_on, q = { .op = OP_KV_GET, .mode = OP_STALE, .token = span_str("secret"),
+	    .args = span_of(args, sizeof(args)) };
+	struct route_stats stats;
+	struct route_call *c;
+	struct buf packed = BUF_INIT(1 << 20);
+	enum tv_err err;
+
+	start(true, 60000);
+	for (unsigned i = 0; i < 6; i++) {
+		args[5000]++;
+		q.index = i % 3 == 1 ? 7 : 0;
+		buf_reset(&packed);
+		op_request_write(&packed, &q);
+		c = i % 3 == 2 ? route_relay(route, ROUTE_PEER, buf_span(&packed), on_done, NULL, &err) :
+		    route_start(route, &q, on_done, NULL);
+		ck_assert_ptr_nonnull(c);
+		ck_assert(span_eq(span_of(raftd.body, raftd.body_len), buf_span(&packed)));
+		ck_assert_int_eq(op_request_read(span_of(raftd.body, raftd.body_len), &sent_on), TV_OK);
+		ck_assert(span_eq(sent_on.args, q.args) && sent_on.index == q.index);
+		route_stats(route, &stats);
+		ck_assert_uint_eq(stats.bytes, packed.len);
+		if (i < 3)
+			route_cancel(c);
+		else
+			raftd_says(TV_OK);
+		route_stats(route, &stats);
+		ck_assert_uint_eq(stats.bytes, 0);
+	}
+	ck_assert_uint_eq(got.count, 3);
+	buf_done(&packed);
+	finish();
+}
+END_TEST
+
 START_TEST(write_goes_to_the_leader)
 {
 	start(true, 1000);
@@ -471,6 +509,7 @@ main(void)
 	tcase_set_timeout(t, 60);	/* a leader that was has seconds to answer */
 	tcase_add_test(t, read_stays_here);
 	tcase_add_test(t, forwards_are_used_again);
+	tcase_add_test(t, long_bodies_arrive_whole);
 	tcase_add_test(t, write_goes_to_the_leader);
 	tcase_add_test(t, write_goes_to_a_leader_that_gossip_does_not_know);
 	tcase_add_test(t, not_leader_is_held_and_tried_again);

@@ -25,7 +25,7 @@ static struct {
 	calls_done *done;
 	void *ctx;
 	uint64_t id, cancelled;
-	uint8_t body[512];			/* of the newest */
+	uint8_t body[16384];			/* of the newest */
 	size_t body_len;
 } raftd;
 static struct link_call {
