@@ -283,14 +283,11 @@ check_headers(const struct conf_list *list, char *errbuf, size_t cap)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		if (!is_header(list->items[i]))
-			snprintf(errbuf, cap, "response_headers: \"%s\" is not of the form \"Name: value\"",
-			    list->items[i]);
-		else if (is_ours(list->items[i]))
-			snprintf(errbuf, cap, "response_headers: \"%s\": every answer has one of its own; leave it out",
-			    list->items[i]);
-		else
-			continue;
-		return TV_EINVAL;
+			return tv_fail(errbuf, cap, TV_EINVAL, "response_headers: \"%s\" is not of the form "
+			    "\"Name: value\"", list->items[i]);
+		if (is_ours(list->items[i]))
+			return tv_fail(errbuf, cap, TV_EINVAL, "response_headers: \"%s\": every answer has one of its "
+			    "own; leave it out", list->items[i]);
 	}
 	return TV_OK;
 }
@@ -322,12 +319,10 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 		    "limits.body_bytes_max, limits.kv_max_value_size and limits.txn_max_req_len");
 	for (unsigned i = 0; i < 2; i++)
 		if ((i == 0 ? c->kv_max_value_size : c->txn_max_req_len) + c->header_bytes_max + REQUEST_OVERHEAD >
-		    c->request_bytes_max) {
-			snprintf(errbuf, cap,
-			    "limits.request_bytes_max must hold limits.%s, limits.header_bytes_max and %d more",
-			    i == 0 ? "kv_max_value_size" : "txn_max_req_len", REQUEST_OVERHEAD);
-			return TV_EINVAL;
-		}
+		    c->request_bytes_max)
+			return tv_fail(errbuf, cap, TV_EINVAL, "limits.request_bytes_max must hold limits.%s, "
+			    "limits.header_bytes_max and %d more", i == 0 ? "kv_max_value_size" : "txn_max_req_len",
+			    REQUEST_OVERHEAD);
 	if (c->default_query_time.ns > c->max_query_time.ns)
 		return tv_fail(errbuf, cap, TV_EINVAL, "default_query_time is longer than max_query_time");
 	return TV_OK;

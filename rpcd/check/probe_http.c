@@ -91,17 +91,21 @@ method(const struct http *h)
 }
 
 /* 'Get "http://h:1/": reason' */
-static void
-fail_http(struct http *h, const char *why)
+static void __attribute__((format(printf, 2, 3)))
+fail_http(struct http *h, const char *fmt, ...)
 {
 	struct buf out = BUF_INIT(OUTPUT_BYTES_MAX);
 	struct span m = method(h);
+	va_list ap;
 
 	for (size_t i = 0; i < m.len; i++)
 		buf_u8(&out, i > 0 && m.p[i] >= 'A' && m.p[i] <= 'Z' ? (uint8_t)(m.p[i] | 0x20) : m.p[i]);
 	buf_puts(&out, " \"");
 	buf_putspan(&out, h->run.check->def.Target);
-	buf_printf(&out, "\": %s", why);
+	buf_puts(&out, "\": ");
+	va_start(ap, fmt);
+	buf_vprintf(&out, fmt, ap);
+	va_end(ap);
 	run_end(&h->run, HEALTH_CRITICAL, &out, false);
 }
 
@@ -267,10 +271,7 @@ follow(struct http *h, long code, const char *to)
 	if (bad == NULL && ++h->redirects > REDIRECTS_MAX)
 		bad = "stopped after 10 redirects";
 	if (bad != NULL) {
-		char text[sizeof(why)];
-
-		snprintf(text, sizeof(text), "%s", bad);
-		fail_http(h, text);
+		fail_http(h, "%s", bad);
 		return;
 	}
 	if (!anywhere && strcasecmp(h->host, h->first_host) != 0) {
@@ -293,24 +294,23 @@ follow(struct http *h, long code, const char *to)
 static void
 transport_failed(struct http *h, CURLcode rc)
 {
-	char why[CURL_ERROR_SIZE + 128], addr[RESOLVE_TEXT_BYTES], text[64];
+	char addr[RESOLVE_TEXT_BYTES], text[64];
 	long error = 0;
 
 	(void)curl_easy_getinfo(h->transfer.easy, CURLINFO_OS_ERRNO, &error);
 	if (rc == CURLE_OPERATION_TIMEDOUT) {
 		h->run.check->checker->stats.timed_out++;
-		snprintf(why, sizeof(why), "context deadline exceeded (Client.Timeout exceeded while %s)",
+		fail_http(h, "context deadline exceeded (Client.Timeout exceeded while %s)",
 		    h->head_bytes == 0 ? "awaiting headers" : "reading body");
 	} else if (rc == CURLE_COULDNT_CONNECT && error != 0 && h->addresses.n > 0) {
 		union addr_sock *a = &h->addresses.v[h->addresses.n - 1];
 
 		a->v4.sin_port = htons((uint16_t)h->port);
-		snprintf(why, sizeof(why), "dial tcp %s: connect: %s", address_text(a, addr),
+		fail_http(h, "dial tcp %s: connect: %s", address_text(a, addr),
 		    reason_of_errno((int)error, text, sizeof(text)));
 	} else {
-		snprintf(why, sizeof(why), "%s", h->error[0] != '\0' ? h->error : curl_easy_strerror(rc));
+		fail_http(h, "%s", h->error[0] != '\0' ? h->error : curl_easy_strerror(rc));
 	}
-	fail_http(h, why);
 }
 
 /* The handle as it is, for another check: less work than to set all anew. */
@@ -521,13 +521,11 @@ static void
 on_found(void *ctx, const struct addresses *found, const char *why)
 {
 	struct http *h = ctx;
-	char text[HOST_BYTES_MAX + NAME_WHY_BYTES + 32];
 
 	h->run.begun = mono_add(h->run.begun, resolve_queued(h->lookup));
 	h->lookup = NULL;
 	if (found == NULL) {
-		snprintf(text, sizeof(text), "dial tcp: lookup %s: %s", h->host, why);
-		fail_http(h, text);
+		fail_http(h, "dial tcp: lookup %s: %s", h->host, why);
 		return;
 	}
 	h->addresses = *found;
@@ -544,11 +542,9 @@ static void
 http_expired(struct probe_run *r)
 {
 	struct http *h = (struct http *)r;
-	char text[HOST_BYTES_MAX + 64];
 
 	r->check->checker->stats.timed_out++;
-	snprintf(text, sizeof(text), "dial tcp: lookup %s: i/o timeout", h->host);
-	fail_http(h, text);
+	fail_http(h, "dial tcp: lookup %s: i/o timeout", h->host);
 }
 
 static void
@@ -577,7 +573,7 @@ http_begin(struct probe_run *r)
 	tail_init(&h->body, r->check->output_max);
 	const char *bad = take_place(h, why, sizeof(why));
 	if (bad != NULL)
-		fail_http(h, bad);
+		fail_http(h, "%s", bad);
 	else
 		request(h);
 }
