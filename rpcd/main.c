@@ -335,9 +335,7 @@ start_routing(struct rpcd *p)
 		.calls_max = (unsigned)c->calls_pending_max, .bytes_max = c->calls_bytes_max, .seed = seed(),
 		.on_written = on_written, .ctx = p,
 	});
-	if (p->route == NULL)
-		return false;
-	if (!start_acl(p))
+	if (p->route == NULL || !start_acl(p))
 		return false;
 	guard(p, &p->fire_guard, OP_GOSSIP, fire_provider(p->members));
 	p->cache = cache_new(&(struct cache_conf){
@@ -346,10 +344,8 @@ start_routing(struct rpcd *p)
 		.entries_max = (unsigned)c->calls_pending_max / 2,
 		.ttl = c->cache_ttl, .hold = c->rpc_hold_timeout, .query_time = CACHE_QUERY_TIME, .seed = seed(),
 	});
-	if (p->cache == NULL)
-		return false;
-	if (!p->cluster.server)
-		return true;
+	if (p->cache == NULL || !p->cluster.server)
+		return p->cache != NULL;
 	if (!start_replicator(p))
 		return false;
 	p->datacenters = (struct datacenters){ p->members, p->coords };
@@ -400,8 +396,7 @@ start_checks(struct rpcd *p)
 		.token = own_token(p),
 		.monitor = {
 			[ROLE_NETWORK] = p->check_monitor, [ROLE_DOCKER] = p->docker_monitor,
-			[ROLE_SCRIPTS] = c->enable_script_checks || c->enable_local_script_checks ?
-			    p->check_monitor : -1,
+			[ROLE_SCRIPTS] = allows_scripts(c) ? p->check_monitor : -1,
 		},
 		.runs_max = c->check_runs_max, .output_max = c->check_output_max_size,
 		.follow_redirects = c->follow_redirects, .remote_scripts = c->enable_script_checks,
@@ -547,9 +542,7 @@ start_agent(struct rpcd *p)
 		.file_token = { .get = agent_token_config_file, .tokens = &p->tokens },
 		.members = lan_members, .ctx = p,
 	}, p->loop, p->checks_path);
-	if (p->registry == NULL || !start_checks(p) || !start_dns(p))
-		return false;
-	if (!read_again(p))
+	if (p->registry == NULL || !start_checks(p) || !start_dns(p) || !read_again(p))
 		return false;
 	take_definitions(p, false);
 	p->events = events_new(&(struct events_conf){
@@ -708,22 +701,16 @@ stop_rpcd(struct daemon_spec *d)
 	events_free(p->events);
 	queries_free(p->queries);
 	log_streams_free(p->log_streams);
-	if (p->admin != NULL)
-		admin_free(p->admin);
-	if (p->link_server != NULL)
-		link_server_free(p->link_server);
+	admin_free(p->admin);
+	link_server_free(p->link_server);
 	cache_free(p->cache);
 	acl_resolver_free(p->acl);
 	acl_replicator_free(p->replicator);
 	p->replicator = NULL;
-	if (p->route != NULL)
-		route_free(p->route);
-	if (p->links != NULL)
-		link_client_free(p->links);
-	if (p->raft != NULL)
-		raftd_client_free(p->raft);
-	if (p->members != NULL)
-		members_free(p->members);	/* ends the API's questions to gossipd */
+	route_free(p->route);
+	link_client_free(p->links);
+	raftd_client_free(p->raft);
+	members_free(p->members);		/* ends the API's questions to gossipd */
 	api_done(&p->api);
 	trail_free(p->trail);
 	twin_watch_free(p->twin_watch);
