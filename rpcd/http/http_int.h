@@ -43,25 +43,27 @@ struct partial {
 	struct buf taken;		/* its first bytes, if they are not in the socket any more */
 };
 
-struct conn {
+struct conn {			/* 120 bytes, of which 10,000 may wait */
 	/* First.  Its source is the client, NULL: a unix socket; its deadline is for what the client has to do now. */
 	struct crowd_member place;
 	struct listener_http *listener;
 	struct partial *partial;	/* CONN_REST; owned */
 	struct exchange *x;		/* CONN_BODY, CONN_WAIT, CONN_READY, CONN_STREAM */
-	size_t sent;			/* CONN_SEND, CONN_STREAM: bytes of the answer, or of the piece */
+	union {
+		size_t sent;		/* CONN_SEND, CONN_STREAM: bytes of the answer, or of the piece */
+		struct conn *queue_next;	/* CONN_READY */
+	};
 	struct block *answer;		/* CONN_READY, CONN_SEND, CONN_STREAM: a share, owned */
-	struct conn *queue_next;	/* CONN_READY */
 	int fd;
 	uint8_t state;			/* enum conn_state */
 	uint8_t verdict;		/* enum conn_verdict */
 	uint8_t keep;			/* enum response_head_keep: CONN_READY, CONN_SEND */
-	struct addr from;		/* the client, a mapped one as IPv4; none: a unix socket */
 	bool loopback : 1;
 	bool ended : 1;		/* the client has closed its side at least; bytes may be there before that */
 	bool more : 1;		/* bytes or an end may be there that no event will tell of */
 	bool room : 1;		/* we watch for room, and for nothing else */
 	bool unread : 1;		/* it will not be read to the end of its request */
+	struct addr from;		/* the client, a mapped one as IPv4; none: a unix socket */
 };
 
 /* The user at the other end of a unix socket; -1: not known. */
