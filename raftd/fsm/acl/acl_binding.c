@@ -219,18 +219,14 @@ static void
 read_one(struct reading *r, const void *rec)
 {
 	const struct acl_id *q = rec;
-	struct span val, why;
+	struct span val;
 	struct tkey k;
 	char id[37];
 	bool found;
 
 	r->ans->index = fsm_index_of(r->f, FX_ACL_BINDINGS);
-	if (!acl_reads(r))
+	if (!acl_reads(r) || !uuid_read(r, q->ID, LOOKUP, id))
 		return;
-	if (!uuid_id(q->ID, LOOKUP, id, r->a, &why)) {
-		read_fail(r, TV_EINVAL, "%.*s", (int)why.len, (const char *)why.p);
-		return;
-	}
 	TKEY(&k, TBL_ACL_BINDING, span_str(id));
 	found = tbl_peek(r->f, &k, &val);
 	mpw_array(r->out, found);

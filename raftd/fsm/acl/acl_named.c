@@ -82,14 +82,11 @@ acl_find(struct reading *r, const struct acl_kind *kind, const struct acl_read *
 {
 	char id[37], head[64];
 	struct tkey k;
-	struct span why;
 
 	if (q->ID.len > 0 || q->Name.len == 0) {
 		snprintf(head, sizeof(head), LOOKUP_FAILED, kind->lower);
-		if (!uuid_id(q->ID, head, id, r->a, &why)) {
-			read_fail(r, TV_EINVAL, "%.*s", (int)why.len, (const char *)why.p);
+		if (!uuid_read(r, q->ID, head, id))
 			return false;
-		}
 	} else {
 		acl_id_of(r->f, kind, q->Name, id);
 	}
@@ -152,14 +149,10 @@ acl_prepare_delete(struct prepare *p, const struct acl_kind *kind, struct acl_id
 enum tv_err
 acl_prepare_lookup(struct prepare *p, const struct acl_kind *kind, struct acl_id *q)
 {
-	struct span why;
-	char id[37], head[64];
+	char head[64];
 
 	snprintf(head, sizeof(head), LOOKUP_FAILED, kind->lower);
-	if (!uuid_id(q->ID, head, id, p->a, &why))
-		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
-	q->ID = arena_copy(p->a, span_str(id));
-	return q->ID.p == NULL ? prepare_fail(p, "out of memory") : TV_OK;
+	return uuid_prepare(p, head, &q->ID);
 }
 
 /* -- entries -- */

@@ -162,19 +162,6 @@ acl_token_answer(struct apply *p, struct acl_token *t)
 
 /* -- before the log -- */
 
-/* The id in lower case; false, with an answer: it is none. */
-static enum tv_err
-check_accessor(struct prepare *p, const char *head, struct span *text)
-{
-	struct span why;
-	char id[37];
-
-	if (!uuid_id(*text, head, id, p->a, &why))
-		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
-	*text = arena_copy(p->a, span_str(id));
-	return text->p == NULL ? prepare_fail(p, "out of memory") : TV_OK;
-}
-
 #define BY_ACCESSOR "Failed acl token lookup by accessor: failed acl token lookup: index error: "
 
 /* From the time given to Expires. */
@@ -264,7 +251,7 @@ prepare_new(struct prepare *p, struct acl_token *t)
 	enum tv_err err = TV_OK;
 
 	if (t->AccessorID.len > 0)
-		err = check_accessor(p, BY_ACCESSOR, &t->AccessorID);
+		err = uuid_prepare(p, BY_ACCESSOR, &t->AccessorID);
 	if (err != TV_OK)
 		return err;
 	if (t->AccessorID.len > 0 && !uuid_parse(t->AccessorID, NULL))
@@ -293,7 +280,7 @@ set_prepare(struct prepare *p, void *rec)
 	if (err == TV_OK && !t->Local)
 		err = acl_check_primary(p);
 	if (err != TV_OK || (err = take_expiration(p, t)) != TV_OK ||
-	    (err = q->Create ? prepare_new(p, t) : check_accessor(p, BY_ACCESSOR, &t->AccessorID)) != TV_OK ||
+	    (err = q->Create ? prepare_new(p, t) : uuid_prepare(p, BY_ACCESSOR, &t->AccessorID)) != TV_OK ||
 	    (err = acl_check_links(p, &acl_policies, &t->Policies)) != TV_OK ||
 	    (err = acl_check_links(p, &acl_roles, &t->Roles)) != TV_OK ||
 	    (err = acl_check_identities(p, "token", t->Local, &t->ServiceIdentities, &t->NodeIdentities)) != TV_OK)
@@ -308,7 +295,7 @@ clone_prepare(struct prepare *p, void *rec)
 	enum tv_err err = acl_prepares(p);
 
 	if (err == TV_OK)
-		err = check_accessor(p, BY_ACCESSOR, &q->Source);
+		err = uuid_prepare(p, BY_ACCESSOR, &q->Source);
 	if (err != TV_OK)
 		return err;
 	q->Token = (struct acl_token){ .Description = q->Token.Description };
@@ -336,7 +323,7 @@ delete_prepare(struct prepare *p, void *rec)
 	q->Asker = SPAN_NONE;
 	q->Secondary = p->f->opt.acl_primary != NULL;
 	q->AskerHash = span_of(hash, ACL_HASH_BYTES);
-	err = check_accessor(p, "", &q->AccessorID);
+	err = uuid_prepare(p, "", &q->AccessorID);
 	if (err == TV_OK && span_eqs(q->AccessorID, ACL_ANONYMOUS_ID))
 		err = prepare_fail(p, "Delete operation not permitted on the anonymous token");
 	return err;
@@ -610,15 +597,11 @@ read_one(struct reading *r, const void *rec)
 	const struct acl_token_read *q = rec;
 	struct acl_state st;
 	struct acl_token t;
-	struct span why;
 	char id[37];
 
 	r->ans->index = acl_index_of(r->f);
-	if (!acl_reads(r) || !acl_load(r->f, r->a, &st))
-		return;
-	if (!uuid_id(q->AccessorID, "failed acl token lookup: index error: ", id, r->a, &why))
-		read_fail(r, TV_EINVAL, "%.*s", (int)why.len, (const char *)why.p);
-	else
+	if (acl_reads(r) && acl_load(r->f, r->a, &st) &&
+	    uuid_read(r, q->AccessorID, "failed acl token lookup: index error: ", id))
 		show_one(r, &st, &t, acl_token_find(r->f, span_str(id), r->a, &t),
 		    r->who != NULL && !acl_set_allows(r->who, ACL_ACL, SPAN_NONE, ACL_WRITE));
 }

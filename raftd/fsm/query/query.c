@@ -139,24 +139,13 @@ create_prepare(struct prepare *p, void *rec)
 	return check_query(p, q);
 }
 
-/* The lower-case id. */
-static enum tv_err
-check_id(struct prepare *p, struct span *text)
-{
-	struct span why;
-	char id[37];
-
-	if (!uuid_id(*text, "Prepared Query lookup failed: failed prepared query lookup: index error: ", id, p->a, &why))
-		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
-	*text = arena_copy(p->a, span_str(id));
-	return text->p == NULL ? prepare_fail(p, "out of memory") : TV_OK;
-}
+#define LOOKUP "Prepared Query lookup failed: failed prepared query lookup: index error: "
 
 static enum tv_err
 update_prepare(struct prepare *p, void *rec)
 {
 	struct prepared_query *q = rec;
-	enum tv_err err = check_id(p, &q->ID);
+	enum tv_err err = uuid_prepare(p, LOOKUP, &q->ID);
 
 	return err != TV_OK ? err : check_query(p, q);
 }
@@ -166,7 +155,7 @@ delete_prepare(struct prepare *p, void *rec)
 {
 	struct prepared_read *q = rec;
 
-	return check_id(p, &q->ID);
+	return uuid_prepare(p, LOOKUP, &q->ID);
 }
 
 /* -- what is kept -- */
@@ -518,15 +507,13 @@ read_one(struct reading *r, const void *rec)
 {
 	const struct prepared_read *q = rec;
 	struct tkey k;
-	struct span val, why;
+	struct span val;
 	char id[37];
 	size_t at;
 
 	r->ans->index = fsm_index_of(r->f, FX_QUERIES);
-	if (!uuid_id(q->ID, "failed prepared query lookup: index error: ", id, r->a, &why)) {
-		read_fail(r, TV_EINVAL, "%.*s", (int)why.len, (const char *)why.p);
+	if (!uuid_read(r, q->ID, "failed prepared query lookup: index error: ", id))
 		return;
-	}
 	TKEY(&k, TBL_QUERY, span_str(id));
 	at = list_begin(r->out);
 	list_end(r->out, at, tbl_peek(r->f, &k, &val) && show(r, val, true));

@@ -45,6 +45,29 @@ uuid_id(struct span text, const char *head, char id[37], struct arena *a, struct
 	return false;
 }
 
+enum tv_err
+uuid_prepare(struct prepare *p, const char *head, struct span *text)
+{
+	struct span why;
+	char id[37];
+
+	if (!uuid_id(*text, head, id, p->a, &why))
+		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
+	*text = arena_copy(p->a, span_str(id));
+	return text->p == NULL ? prepare_fail(p, "out of memory") : TV_OK;
+}
+
+bool
+uuid_read(struct reading *r, struct span text, const char *head, char id[37])
+{
+	struct span why;
+	bool good = uuid_id(text, head, id, r->a, &why);
+
+	if (!good)
+		read_fail(r, TV_EINVAL, "%.*s", (int)why.len, (const char *)why.p);
+	return good;
+}
+
 bool
 session_id(struct span text, char id[37], struct arena *a, struct span *why)
 {
