@@ -1,14 +1,11 @@
 /* What the files of `clusterctl acl` share, see acl.h. */
 #include <malloc.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/acl/rules.h"
-#include "common/base/uuid.h"
 #include "ctl/acl.h"
-#include "ctl/json_errors.h"
 
 json_t *
 acl_ask(struct ctl *ctl, const char *method, const char *what, const char *id, const json_t *body)
@@ -121,13 +118,12 @@ is_in(const json_t *list, const json_t *link)
 }
 
 int
-acl_set_links(const struct ctl *ctl, const struct resource_field *f, json_t *thing)
+acl_set_links(const struct ctl *ctl, const struct resource_field *f UNUSED, json_t *thing)
 {
 	bool merge = ctl_option_in(ctl->verb->options, "merge") != NULL && ctl_opt(ctl, "merge") != NULL;
 	json_t *fresh = json_object(), *list, *link;
 	const char *key;
 
-	(void)f;
 	if (!clear(ctl, thing)) {
 		json_decref(fresh);
 		return 2;
@@ -199,13 +195,12 @@ static const struct { const char *key, *title; } lists[] = {
 };
 
 void
-acl_print_links(json_t *safe, const json_t *thing)
+acl_print_links(json_t *safe, const json_t *thing UNUSED)
 {
 	struct buf text = BUF_INIT(RESOURCE_BODY_MAX);
 	const json_t *link;
 	size_t i;
 
-	(void)thing;
 	for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++)
 		json_array_foreach(json_object_get(safe, lists[k].key), i, link) {
 			buf_reset(&text);

@@ -1,5 +1,4 @@
 /* Requests beside each other, see client.h. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/clock.h"

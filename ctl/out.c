@@ -1,5 +1,4 @@
 /* What the commands share, see ctl.h. */
-#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/assert.h"
 #include "common/text/duration.h"
 #include "ctl/json_errors.h"
 #include "ctl/resource.h"

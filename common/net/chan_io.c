@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/assert.h"
 #include "common/base/log.h"
 #include "common/net/chan_int.h"
 #include "common/net/msg.h"

@@ -1,6 +1,5 @@
 /* clusterctl acl policy, role, translate, replication. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ctl/acl.h"

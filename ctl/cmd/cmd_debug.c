@@ -4,7 +4,6 @@
  * them, and what looks like a secret by its name is left out, as is the token that we were given.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* clusterctl dns: what DNS answers to a question, and why.  rpcd explains it; this shows it. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ctl/ctl.h"

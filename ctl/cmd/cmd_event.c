@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/log.h"
 #include "common/record/schema.h"
 #include "common/text/base64.h"
 #include "common/text/regex.h"

@@ -1,12 +1,10 @@
 /* clusterctl keyring: list, install, use, remove, export; the guides are in keyring_guide.c. */
 #include <sodium.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ctl/cmd/keyring.h"
-
 
 const char *
 keyring_pool_name(const json_t *pool, char *text, size_t cap)

@@ -1,7 +1,5 @@
 /* clusterctl query create, list, execute ...: prepared queries.  cmd_query.c has the queries of gossip. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "common/base/uuid.h"
 #include "ctl/resource.h"
@@ -78,9 +76,8 @@ failover(json_t *row)
 }
 
 static int
-show_json(struct ctl *ctl, json_t *query)
+show_json(struct ctl *ctl UNUSED, json_t *query)
 {
-	(void)ctl;
 	out_json(query);
 	json_decref(query);
 	return 0;

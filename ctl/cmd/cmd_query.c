@@ -1,9 +1,7 @@
 /* clusterctl query: asking all members through gossip, and answering. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/record/schema.h"
 #include "common/text/base64.h"
 #include "common/text/duration.h"
 #include "ctl/follow.h"

@@ -1,5 +1,4 @@
 /* clusterctl raft recover: what a recovery would mean, and doing it. */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -84,9 +83,8 @@ confirmed(void)
 }
 
 static void
-print_done(json_t *answer)
+print_done(json_t *answer UNUSED)
 {
-	(void)answer;
 	printf("\nDone. `clusterctl raft list-peers` shows this server as the only voter; now add servers.\n");
 }
 

@@ -6,7 +6,6 @@
  * indexes do not go on, after a cut: so behind a place and before the next one all entries are live, and in order.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/array.h"

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/record/mpack.h"
 #include "common/record/op_access.h"
 #include "rpcd/acl/guard.h"
 
@@ -98,10 +97,8 @@ tell_verdict(struct guarded *g)
 }
 
 static void
-on_soon(struct ev_loop *loop, ev_timer *w, int events)
+on_soon(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
-	(void)loop;
-	(void)events;
 	tell_verdict(w->data);
 }
 

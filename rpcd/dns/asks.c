@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/net/msg.h"
 #include "common/net/source.h"
 #include "rpcd/dns/message.h"

@@ -1,6 +1,5 @@
 /* Facts that are kept, see facts.h. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/record/mpack.h"
 #include "common/record/messages.h"

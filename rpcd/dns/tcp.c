@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
 #include "common/net/crowd_timer.h"
 #include "common/net/source.h"
 #include "common/net/stream.h"

@@ -6,9 +6,7 @@
 #include <linux/sock_diag.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "common/base/log.h"
 #include "rpcd/dns/server.h"
 
 #define TAG "dns"

@@ -1,6 +1,5 @@
 /* User events as they travel, see event_wire.h. */
 #include <sodium.h>
-#include <stdio.h>
 
 #include "common/base/uuid.h"
 #include "common/record/mpack.h"

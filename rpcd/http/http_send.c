@@ -10,7 +10,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "common/base/assert.h"
 #include "rpcd/http/http_int.h"

@@ -1,10 +1,8 @@
 /* Explanations of answers, see dns_explain.h. */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 
 #include "common/base/clock.h"
-#include "common/net/msg.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "rpcd/dns/message.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/net/source.h"
 #include "rpcd/route/route_int.h"
 
 #define FORWARD_SHORT 128		/* bytes of a question whose forward may be used again */

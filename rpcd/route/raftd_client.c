@@ -1,6 +1,5 @@
 /* The channel to this node's own raftd, see raftd_client.h. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
