@@ -250,32 +250,33 @@ acl_token_self(struct ctl *ctl)
 	return show_known(ctl, acl_ask(ctl, "GET", "token", "self", NULL));
 }
 
-int
-acl_token_create(struct ctl *ctl)
-{
-	json_t *t = json_object();
-	int out_fd, rc = resource_set(ctl, &resource_tokens, t);
-
-	if (rc == 0)
-		rc = make_out_file(ctl, &out_fd) ? show_new(ctl, acl_ask(ctl, "PUT", "token", NULL, t), out_fd) : 1;
-	json_decref(t);
-	return rc;
-}
-
-int
-acl_token_clone(struct ctl *ctl)
+/* of: the one to be like, or NULL. */
+static int
+make_token(struct ctl *ctl, const char *of)
 {
 	struct buf path = BUF_INIT(RESOURCE_PATH_MAX);
 	json_t *t = json_object();
 	int out_fd, rc = resource_set(ctl, &resource_tokens, t);
 
-	resource_path(ctl, &path, "acl/token", ctl->argv[0], "/clone");
+	resource_path(ctl, &path, "acl/token", of, "/clone");
 	if (rc == 0)
 		rc = make_out_file(ctl, &out_fd) ?
 		    show_new(ctl, resource_ask(ctl, "PUT", buf_cstr(&path), t), out_fd) : 1;
 	json_decref(t);
 	buf_done(&path);
 	return rc;
+}
+
+int
+acl_token_create(struct ctl *ctl)
+{
+	return make_token(ctl, NULL);
+}
+
+int
+acl_token_clone(struct ctl *ctl)
+{
+	return make_token(ctl, ctl->argv[0]);
 }
 
 /* -- logins -- */

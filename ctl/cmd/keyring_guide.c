@@ -28,7 +28,7 @@ count_in(const json_t *pool, const char *map, const char *key)
 
 /* Does every member of every pool have this key (as its primary one)?  Says which does not. */
 static bool
-everybody(const json_t *list, const char *map, const struct ctl_key *key, const char *lack)
+all_have(const json_t *list, const char *map, const struct ctl_key *key, const char *lack)
 {
 	char name[KEYRING_POOL_BYTES];
 	bool good = keyring_complaints(list) == 0;
@@ -75,7 +75,7 @@ the_primary(const json_t *list, struct ctl_key *key)
 
 /* Members that are down would not hear of it. */
 static bool
-nobody_failed(struct ctl *ctl, bool force)
+none_failed(struct ctl *ctl, bool force)
 {
 	bool good = true;
 
@@ -120,7 +120,7 @@ make_key(struct ctl_key *key)
 	sodium_memzero(bytes, sizeof(bytes));
 }
 
-/* One order, and the proof that everybody followed. */
+/* One order, and the proof that all followed. */
 static bool
 step(struct ctl *ctl, const char *method, const struct ctl_key *key, bool force, const char *map, const char *lack)
 {
@@ -130,7 +130,7 @@ step(struct ctl *ctl, const char *method, const struct ctl_key *key, bool force,
 	if (keyring_change(ctl, method, key, force, NULL, NULL) != 0 && !force)
 		return false;
 	list = keyring_list(ctl);
-	good = list != NULL && (everybody(list, map, key, lack) || force);
+	good = list != NULL && (all_have(list, map, key, lack) || force);
 	json_decref(list);
 	return good;
 }
@@ -221,7 +221,7 @@ keyring_rotate(struct ctl *ctl)
 		rc = 0;
 	}
 	json_decref(list);
-	if (rc == 0 && nobody_failed(ctl, force))
+	if (rc == 0 && none_failed(ctl, force))
 		rc = rotate(ctl, &key, &old, force, ctl_opt(ctl, "keep-old") != NULL);
 	else
 		rc = 1;

@@ -422,30 +422,30 @@ member_on_alive(struct swim *s, const struct addr *from UNUSED, struct span body
 	return err;
 }
 
-enum tv_err
-member_on_suspect(struct swim *s, const struct addr *from, struct span body)
+static enum tv_err
+on_accuse(struct swim *s, const struct addr *from, struct span body,
+    void (*accuse)(struct swim *s, const struct wire_accuse *m))
 {
 	struct wire_accuse m;
 	enum tv_err err = wire_get_accuse(body, &s->out.arena, &m);
 
 	if (err == TV_OK) {
-		swim_suspect(s, &m);
+		accuse(s, &m);
 		answer_stale(s, &m, from);
 	}
 	return err;
 }
 
 enum tv_err
+member_on_suspect(struct swim *s, const struct addr *from, struct span body)
+{
+	return on_accuse(s, from, body, swim_suspect);
+}
+
+enum tv_err
 member_on_dead(struct swim *s, const struct addr *from, struct span body)
 {
-	struct wire_accuse m;
-	enum tv_err err = wire_get_accuse(body, &s->out.arena, &m);
-
-	if (err == TV_OK) {
-		swim_dead(s, &m);
-		answer_stale(s, &m, from);
-	}
-	return err;
+	return on_accuse(s, from, body, swim_dead);
 }
 
 /* -- records that are needed no more -- */
