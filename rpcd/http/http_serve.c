@@ -89,7 +89,9 @@ on_ready(struct request *r)
 {
 	struct exchange *x = r->transport;
 
-	if (x->conn->state == CONN_STREAM) {
+	if (x->conn->state == CONN_STREAM && x->http->stopping && r->stream == NULL) {
+		http_send_more(x->http, x->conn);	/* its end, and that of r: the loop does not run on */
+	} else if (x->conn->state == CONN_STREAM) {
 		conn_wake(x->conn);
 	} else if (x->conn->state == CONN_BODY && x->feeds && !x->http->stopping) {
 		conn_await(x->http, x->conn, 0);
