@@ -51,7 +51,7 @@ fsm_entry_write(struct buf *b, uint16_t op, struct span args)
 }
 
 /*
- * Not ours to apply: whoever passed over it would have another state than the servers that know it.  The batch is undone,
+ * Not ours to apply: a server that passed over it would have another state than the servers that know it.  The batch is undone,
  * and the process stops; the entry is applied once a version runs that can.
  */
 static void
@@ -237,7 +237,7 @@ fsm_prepare(struct fsm *f, uint16_t *code, struct span args, int64_t wall_now_ns
 	rec = arena_alloc(a, desc->args->size);
 	if (rec == NULL || schema_unpack(desc->args, &r, a, rec) != TV_OK || rd_end(&r) != TV_OK)
 		return prepare_fail(&p, "malformed arguments of %s", desc->name);
-	/* Whoever reads back what is stored has a bound too, and would have to stop. */
+	/* A reader of what is stored has a bound too, and would have to stop. */
 	if (a->used - before > FSM_DECODED_MAX)
 		return prepare_fail(&p, "too many parts in the arguments of %s", desc->name);
 	if (op->prepare != NULL)

@@ -143,7 +143,7 @@ fsm_read_as(struct fsm *f, const struct op *op, struct span args, struct span to
 		return;
 	}
 	read_with(&r, op, args);
-	/* Whoever has no token could find out by filters what there is. */
+	/* A client without a token could find out by filters what there is. */
 	ans->hidden = ans->hidden && token.len > 0;
 	/* With a view all is of one index, and nothing is newer. */
 	if (ans->err == TV_OK && f->owner != NULL && f->view == NULL && op->access.scope != OP_NONE && is_outdated(f, *rights)) {

@@ -102,7 +102,7 @@ is_bound(const struct span_list *bound, json_t *audience)
 	return false;
 }
 
-/* strict: a token for somebody is not taken by who says nothing of whom it has to be for. */
+/* strict: a token for an audience is not taken by a method that names none. */
 static const char *
 check_audience(const struct span_list *bound, json_t *aud, bool strict)
 {

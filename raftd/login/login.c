@@ -283,7 +283,7 @@ verify(const struct login_ask *ask, const struct login_config *config, json_t **
 		return jwt_verify(ask->bearer, config->keys, config->key_count, all, why);
 	*need = (struct login_need){ .source = config->source };
 	if (ask->keys == NULL || !login_source_same(&ask->keys->source, &config->source)) {
-		/* Nobody is asked for the sake of what no key could make good. */
+		/* No issuer is asked for the sake of what no key could make good. */
 		err = jwt_verify_by(ask->bearer, &trust, all, &by_nobody, why);
 		return by_nobody ? TV_EAGAIN : err;
 	}

@@ -68,7 +68,7 @@ close_section(struct buf *out, const char *name, struct section *s)
 	s->count = 0;
 }
 
-/* Why there is no leader, and with whom it is hard to talk; only where there is something to tell. */
+/* Why there is no leader, and which servers are hard to reach; only where there is something to tell. */
 static void
 add_trouble(struct raftd *d, struct section *raft)
 {
@@ -155,7 +155,7 @@ write_all(void *ctx, struct buf *out)
 	buf_done(&s.body);
 }
 
-/* -- who asks -- */
+/* -- clients -- */
 
 static void
 answer_asked(struct info *i, struct asked_list *list)

@@ -69,7 +69,7 @@ op_not_leader(struct request *q)
 		request_failf(q, TV_ENOLEADER, "No cluster leader");
 }
 
-/* The first argument names the server that has begun it; nobody else can go on with it. */
+/* The first argument names the server that has begun it; no other one can go on with it. */
 static bool
 is_another_servers(const struct request *q, const void *rec)
 {

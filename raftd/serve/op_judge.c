@@ -29,7 +29,7 @@ asks_of_its_restore(const struct op *op, struct span args)
 	return op->code == OP_RESTORE_STATUS && schema_unpack(&snapshot_ask_schema, &in, &none, &ask) == TV_OK && ask.ID.len > 0;
 }
 
-/* Whoever asks; rows of transactions say NONE because each of their operations is judged. */
+/* Any request; rows of transactions say NONE because each of their operations is judged. */
 static bool
 needs_none(const struct op *op, struct span args)
 {
@@ -186,7 +186,7 @@ op_judge(struct request *q, struct span args, struct span token)
 		op_permitted(q, args, SPAN_NONE);
 	} else if (engine_opening(d->engine)) {
 		if (d->cluster.acl_enabled)
-			op_not_leader(q);	/* nobody here knows who may what */
+			op_not_leader(q);	/* it is unknown here who may what */
 		else
 			op_permitted(q, args, SPAN_NONE);
 	} else if (engine_is_leader(d->engine) && !engine_status(d->engine)->informed) {
@@ -311,7 +311,7 @@ judge_leave(struct request *q)
 	return false;
 }
 
-/* Without a leader the state as it is here has to do: nobody knows a newer one. */
+/* Without a leader the state as it is here has to do: no server knows a newer one. */
 static void
 leave_read(struct read_wait *w, enum tv_err err UNUSED)
 {
@@ -326,7 +326,7 @@ op_may_leave(struct request *q, bool force, struct span token, uid_t uid, op_pla
 {
 	struct raftd *d = q->d;
 
-	/* Root on raftd.sock is nobody whom rpcd speaks for. */
+	/* Root on raftd.sock is no client of rpcd. */
 	if (d->left || (uid == 0 && token.len == 0))
 		return true;
 	if (d->fsm == NULL && !d->cluster.acl_enabled)

@@ -25,7 +25,7 @@ struct rpcd_watch {
 	struct mono since;		/* no rpcd since; 0: one is connected, or it does not matter */
 	struct silence silence;		/* of the one that is */
 	struct mono tried;		/* when the others were asked last; 0: not in this spell */
-	struct mono told;		/* when it was last told that nobody can take over */
+	struct mono told;		/* when it was last told that no server can take over */
 	struct survey {			/* of the other voters */
 		unsigned count, waiting;
 		struct ask { struct rpcd_watch *u; unsigned i; } asks[RAFT_SERVERS_MAX];

@@ -267,7 +267,7 @@ bootstrap_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EFORMAT, "malformed token");
 		return;
 	}
-	/* Whoever resets does not trust who has the token of before. */
+	/* An operator that resets does not trust the holder of the token of before. */
 	if (st.First.len > 0 && acl_token_find(p->f, st.First, &p->f->work, &before))
 		acl_token_remove(p->f, &st, &before);
 	st.Bootstrap = p->f->at;

@@ -4,7 +4,7 @@
  *
  * With a method go its binding rules, and those of its tokens that are of its locality: none of them is good for anything from
  * then on.  One entry removes ACL_REAP_TOKENS_MAX of them, so that others need not wait for it.  If that were not all, the method's
- * name stands in acl_state.Ending until entries of the leader have removed the rest: so long nobody finds them, and no method of
+ * name stands in acl_state.Ending until entries of the leader have removed the rest: so long no look finds them, and no method of
  * that name can be made, whose they would be.
  */
 #include <errno.h>

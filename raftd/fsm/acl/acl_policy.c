@@ -27,7 +27,7 @@ check_rules(struct prepare *p, struct span text)
 }
 
 /*
- * Whoever does not know rules about mesh and peering cannot read a policy that has some, and denies all to its tokens: so
+ * A server that does not know rules about mesh and peering cannot read a policy that has some, and denies all to its tokens: so
  * it is written once all servers know them.
  */
 static uint8_t

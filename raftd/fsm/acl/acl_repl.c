@@ -1,12 +1,12 @@
 /*
  * Copies of the policies, roles and global tokens of another datacenter, the primary one.
  *
- * There, whoever may write them lists what changed above an index (OP_ACL_REPL_LIST) and fetches it whole.  Here such a list is
+ * There, a token that may write them lists what changed above an index (OP_ACL_REPL_LIST) and fetches it whole.  Here such a list is
  * compared with what there is (OP_ACL_REPL_DIFF), and what differs is written by OP_ACL_REPL_APPLY, with how far that has come: so
  * a new leader goes on from there.  Records keep the primary's hashes, by which equal ones are told; indexes are our own.
  *
- * Nobody has a right here before the first token is here.  So whoever comes first, as long as no token was made here, is believed:
- * from then on only the token that he named counts (acl_state.ReplToken, a hash), and as soon as that one is deleted none but those
+ * No token gives a right before the first one is here.  So the first that comes, as long as no token was made here, is believed:
+ * from then on only the token that it named counts (acl_state.ReplToken, a hash), and as soon as that one is deleted none but those
  * that may write all of this.
  */
 #include <errno.h>
@@ -447,7 +447,7 @@ check_token(struct prepare *p, const struct acl_token *t)
 	if (!uuid_parse(t->AccessorID, NULL) || t->Hash.len != ACL_HASH_BYTES || t->Local || t->SecretID.len == 0 ||
 	    t->AuthMethod.len > ACL_NAME_BYTES_MAX || t->Expires < 0)
 		return prepare_fail(p, "malformed token");
-	/* The anonymous one is found by a secret that is none; nobody else is. */
+	/* The anonymous one is found by a secret that is none; no other one is. */
 	if (span_eqs(t->AccessorID, ACL_ANONYMOUS_ID) ? !span_eqs(t->SecretID, ACL_ANONYMOUS_SECRET) :
 	    !uuid_parse(t->SecretID, NULL))
 		return prepare_fail(p, "malformed token");

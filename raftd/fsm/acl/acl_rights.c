@@ -14,7 +14,7 @@
 #include "raftd/fsm/acl/acl_int.h"
 
 #define ENTRIES_MAX 16384u		/* the one that was asked for longest ago makes room */
-#define KEY_BYTES crypto_shorthash_siphashx24_BYTES	/* of a secret's keyed hash: 128 bits that nobody outside can choose */
+#define KEY_BYTES crypto_shorthash_siphashx24_BYTES	/* of a secret's keyed hash: 128 bits that no one outside can choose */
 #define PRINT_BYTES 32
 
 /* A compiled set, shared. */

@@ -2,7 +2,7 @@
  * Tokens.  A secret is looked up by its hash with a key of this cluster, and then compared in constant time: how long a look-up
  * takes says nothing about what secrets there are.  They are stored as they are, because the API shows them again.
  *
- * When a token expires is decided by its time alone: from then on nobody finds it, and an entry of the leader removes it later.
+ * When a token expires is decided by its time alone: from then on no look finds it, and an entry of the leader removes it later.
  */
 #include <errno.h>
 

@@ -3,8 +3,8 @@
  *
  * The index of addresses is in memory and in no table: it follows from the records, so a table of it would change what entries do
  * that older versions apply too.  The first question makes it, by a walk over all nodes and services beside who applies.  From before
- * the walk on, whoever applies notes which records change, and reads them again when they are committed: so groups that were taken back
- * need no thought.  What comes while the walk is under way is played to the index at its end.  Whoever asks sees the last commit, or
+ * the walk on, the applying thread notes which records change, and reads them again when they are committed: so groups that were taken back
+ * need no thought.  What comes while the walk is under way is played to the index at its end.  A question sees the last commit, or
  * one that is about to be published.
  *
  * It goes when the state is replaced, and when more has changed since the last question than it holds.  Where it would be too large all
@@ -27,7 +27,7 @@
 #define INDEX_BYTES_MAX (256u << 20)	/* some two million records */
 #define NOTES_BYTES_MAX (32u << 20)	/* what changes in a batch, or during a walk; beyond that the index goes */
 #define NOTES_KEEP (64u << 10)
-#define UNASKED_MIN 4096		/* so many changes are worth noting for nobody, if the index is smaller */
+#define UNASKED_MIN 4096		/* so many changes are worth noting without a question, if the index is smaller */
 
 struct addresses {
 	pthread_mutex_t lock;		/* after f->lock; for moments only */
@@ -36,7 +36,7 @@ struct addresses {
 	unsigned generation;		/* of what is being built: another one begins with each attempt, and with another state */
 	struct address_index *index;	/* owned; if it is built */
 	struct buf later;		/* while it is built: what changed; as `changes` */
-	uint64_t unasked;		/* changes since somebody asked */
+	uint64_t unasked;		/* changes since the last question */
 	uint64_t too_many;		/* records, when they were more than it can hold; 0: they never were */
 	_Atomic bool ready;		/* phase is BUILT: for who has no lock */
 	_Atomic uint64_t builds, searches;	/* since the start */
@@ -126,7 +126,7 @@ read_record(struct fsm *f, const struct kind *k, struct span val, struct span te
 	return false;
 }
 
-/* -- by whoever applies -- */
+/* -- by the applying thread -- */
 
 void
 addresses_note(struct fsm *f, const struct tkey *k)

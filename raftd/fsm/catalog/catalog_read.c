@@ -30,7 +30,7 @@ catalog_texts(struct span val, const uint32_t *numbers, struct span *texts, unsi
 	return in.err == TV_OK;
 }
 
-/* May who asks read this service, or this check of one?  name: the field with the service's name; empty: of the node itself. */
+/* May the request read this service, or this check of one?  name: the field with the service's name; empty: of the node itself. */
 static bool
 may_read_packed(struct reading *r, struct span val, const struct schema *schema, const char *name)
 {

@@ -76,7 +76,7 @@ store(struct fsm *f, const struct node_coordinate *given)
 		f->failed = ENOMEM;
 	there = tbl_peek(f, &k, &old);
 	if (there && span_eq(old, buf_span(&f->pack)))
-		return;				/* a node at rest wakes nobody */
+		return;				/* a node at rest wakes no one */
 	if (!there) {
 		if (!has_room(f, rec.Node))
 			return;

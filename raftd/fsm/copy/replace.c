@@ -174,7 +174,7 @@ displace(struct fsm *f)
 		return TV_OK;
 	(void)flusher_start(f);			/* it stays */
 	pthread_mutex_lock(&f->lock);
-	/* As with a checkpoint: after a failed sync nobody knows what is on the disk, and closing must not write to it. */
+	/* As with a checkpoint: after a failed sync it is unknown what is on the disk, and closing must not write to it. */
 	if (f->failed == 0 && ret != ENOSPC && ret != EDQUOT && ret != EINVAL) {
 		f->failed = ret;
 		(void)f->env->dbenv->set_flags(f->env->dbenv, DB_PANIC_ENVIRONMENT, 1);
@@ -226,7 +226,7 @@ make_ready(struct fsm *f, char *errbuf, size_t cap)
 	err = displace(f);
 	if (err != TV_OK)
 		return err;
-	fsm_tables_close(&f->next_tables);		/* one that nobody took */
+	fsm_tables_close(&f->next_tables);		/* one that was not taken */
 	f->name_taken = true;
 	err = step_aside(f->dir);
 	if (err != TV_OK) {

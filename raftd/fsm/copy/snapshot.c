@@ -1,10 +1,10 @@
 /*
  * A copy of the state at one index while applying goes on.
  *
- * The writer walks the btree in steps, each under the lock, and never waits for a page of it there.  While it is under way, whoever changes a key that the
- * walk has not passed first saves the old value (or that there was none) in a side table; the walk prefers what it
- * finds there.  The side table is a temporary Berkeley DB file: it spills to disk, so memory stays bounded however
- * long the copy takes, and it shrinks as the walk passes.
+ * The writer walks the btree in steps, each under the lock, and never waits for a page of it there.  While it is under
+ * way, the applying thread first saves the old value (or that there was none) of a key that it changes and the walk has
+ * not passed, in a side table; the walk prefers what it finds there.  The side table is a temporary Berkeley DB file:
+ * it spills to disk, so memory stays bounded however long the copy takes, and it shrinks as the walk passes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -383,7 +383,7 @@ fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 		ret = checkpoint(f);
 	if (usable && ret == 0)
 		store_env_allocate(f->env);
-	/* After a failed sync nobody knows what is on the disk.  What found no room waits for it, or is in the cache as before. */
+	/* After a failed sync it is unknown what is on the disk.  What found no room waits for it, or is in the cache as before. */
 	if (usable && (ret == ENOSPC || ret == EDQUOT)) {
 		store_env_forget_room(f->env);
 	} else if (usable && ret != 0) {

@@ -228,7 +228,7 @@ staged_read(void *ctx, void *p, size_t n, size_t *got)
 	return TV_OK;
 }
 
-/* Is what was read what BEGIN announced?  s->err TV_ENOENT: nobody can tell, it was given up meanwhile. */
+/* Is what was read what BEGIN announced?  s->err TV_ENOENT: it cannot be told, it was given up meanwhile. */
 static bool
 is_as_staged(struct staged_source *s)
 {

@@ -261,7 +261,7 @@ tree_delete(struct fsm *f, const struct kv_apply *q, uint64_t newest, uint64_t w
 
 /*
  * All of a tree.  The first keys go last: so pages at the edges, which other keys share, are not locked until nearly all is
- * done, and who reads these does not wait.
+ * done, and a read of these does not wait.
  */
 static void
 tree_delete_all(struct fsm *f, const struct kv_apply *q)
@@ -646,7 +646,7 @@ kv_read_one(struct reading *r, const void *rec)
 
 /*
  * Index of a prefix, from the highest ModifyIndex below it.  Tombstones keep it up while they last; afterwards one number
- * for all prefixes does, so that it does not go back (S104): whoever asks again is answered once too often.
+ * for all prefixes does, so that it does not go back (S104): a client that asks again is answered once too often.
  */
 static uint64_t
 prefix_index(struct fsm *f, struct span prefix, uint64_t highest)

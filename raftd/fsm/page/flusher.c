@@ -14,7 +14,7 @@ is_final(int ret)
 	return ret != 0 && ret != ENOSPC && ret != EDQUOT;
 }
 
-/* Whoever uses the environment learns of it; f->lock may be held by who waits for this thread. */
+/* Each user of the environment learns of it; f->lock may be held by one that waits for this thread. */
 static void
 give_up(struct fsm *f, int ret)
 {

@@ -1,7 +1,7 @@
 /*
  * Pages that a batch will read, fetched before it begins.
  *
- * Whoever applies keeps the pages that it changes locked until its transaction ends; what it reads from the disk in between, readers of
+ * The applying thread keeps the pages that it changes locked until its transaction ends; what it reads from the disk in between, readers of
  * what is cached wait for as well.  So as long as batches are found to read, a reader looks beforehand at the records that the entries
  * name, and waits for the disk where nothing is locked.  What it does not foresee the batch reads for itself.
  */

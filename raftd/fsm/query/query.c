@@ -477,7 +477,7 @@ query_hide_token(const struct reading *r, struct prepared_query *q)
 }
 
 /*
- * Appends one that may be seen: by its name; one without a name by whoever knows its id, else by who may do everything.  Its token is
+ * Appends one that may be seen: by its name; one without a name by a request with its id, else by one that may do everything.  Its token is
  * shown to the latter only.
  */
 static bool

@@ -48,7 +48,7 @@ wants(const void *ctx, const struct instances *at)
 
 /*
  * Another datacenter carries a query out with what the token gives that it is stored with, and no rpcd on the way is shown
- * that token: what travels is its accessor and a proof that somebody who has its secret wants this query carried out.  The
+ * that token: what travels is its accessor and a proof that a holder of its secret wants this query carried out.  The
  * proof is keyed with the secret, which a raftd there has, too, if the token is a global one.  It is good for no other query.
  */
 static bool
@@ -73,13 +73,13 @@ proof_make(struct span secret, const struct prepared_query *q, uint8_t proof[PRO
 
 /* What a query is carried out with that is stored with a token; kept until it has been. */
 struct stored {
-	const struct fsm_rights *rights;	/* NULL: those of whoever asks */
+	const struct fsm_rights *rights;	/* NULL: those of the request */
 	uint8_t proof[PROOF_BYTES];
 };
 
 /*
- * A query that was stored with a token is carried out with what that gives, whoever asks.  It is not in the answer: it would be
- * shown to processes that nobody has shown it.
+ * A query that was stored with a token is carried out with what that gives, for any request.  It is not in the answer: it would be
+ * shown to processes that have not been shown it.
  */
 static bool
 take_token(struct reading *r, struct prepared_query *q, struct stored *own)
@@ -133,7 +133,7 @@ take_proof(struct reading *r, const struct prepared_remote *ask, struct stored *
 	return err == TV_OK || err == TV_ENOENT;
 }
 
-/* near: of whoever asks; only its Near and NearAddress count. */
+/* near: of the request; only its Near and NearAddress count. */
 static void
 run_query(struct reading *r, const struct prepared_query *q, const struct stored *own, const struct catalog_read *near, bool connect,
     int64_t limit)

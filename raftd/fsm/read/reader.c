@@ -5,7 +5,7 @@
  * end is one transaction that only reads, of degree 2: Berkeley DB locks each page while it is looked at, so what is read was
  * committed, and records that are read one after the other may be of different batches.
  *
- * No reader waits for anything while it holds a lock, so there are no deadlocks, and nobody waits for its disk: where a page is being
+ * No reader waits for anything while it holds a lock, so there are no deadlocks, and no one waits for its disk: where a page is being
  * changed it lets go of all, waits for the end of the batch, and asks again before the next one begins; where a page is not cached, it
  * lets go of all and fetches that (store_fetch.h); unless the cache has no room for all that it needs at once.
  */

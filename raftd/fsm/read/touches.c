@@ -1,7 +1,7 @@
 /*
  * What a batch touched.
  *
- * Whoever applies does not know the watches, which belong to the loop: so it writes down keys, names of services and tables, and
+ * The applying thread does not know the watches, which belong to the loop: so it writes down keys, names of services and tables, and
  * the loop plays that to the watches once it learns of the batch.
  */
 #include <stdlib.h>

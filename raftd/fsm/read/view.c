@@ -1,7 +1,7 @@
 /*
- * The state as of one index, for whoever reads many records while others are written.
+ * The state as of one index, for readers of many records while others are written.
  *
- * A view is opened between two batches.  From then on whoever applies keeps the old value of what it changes, or that there was none,
+ * A view is opened between two batches.  From then on the applying thread keeps the old value of what it changes, or that there was none,
  * in memory.  A reader looks into the tables first and at what was kept then: that is kept before the change, so what is found in
  * neither case is of a later index.  What all views keep is bounded: beyond that the next batch waits until some are closed, before it
  * has locked a page that they need.
@@ -59,7 +59,7 @@ seek(struct fsm_view *v, struct span key, struct kept **before[LEVELS])
 	return at[0];
 }
 
-/* -- by whoever applies -- */
+/* -- by the applying thread -- */
 
 static unsigned
 levels(struct fsm_view *v)

@@ -1,8 +1,8 @@
 /*
- * Watches: who waits for what, and whom a commit wakes.
+ * Watches: which queries wait for what, and which a commit wakes.
  *
  * Waiters for the same thing form a group; groups are found by hash.  A changed key looks up its exact group and one
- * group for each prefix length that somebody waits on, with one rolling hash over the key, so the cost of a write does
+ * group for each prefix length that a query waits on, with one rolling hash over the key, so the cost of a write does
  * not depend on how many watches there are.  Who waits for tables is in the list of that set of tables; there are as many
  * sets as the operations name, whatever the number of tables.  Firing costs one step per waiter that is woken.
  */
@@ -36,7 +36,7 @@ struct group {
 	uint8_t what[];
 };
 
-/* A set of tables, 1 << enum fsm_index each, that somebody has waited for. */
+/* A set of tables, 1 << enum fsm_index each, that a query has waited for. */
 struct table_set {
 	SLIST_ENTRY(table_set) link;
 	uint64_t tables;
