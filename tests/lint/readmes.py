@@ -7,8 +7,6 @@ import os
 import re
 import sys
 
-import shrinking
-
 TOP = os.environ.get("srcdir") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 FOLDERS = "common", "ctl", "gossipd", "raftd", "rpcd"
 LINES = 60
@@ -21,7 +19,7 @@ def named(text):
 
 def faults(sources, readmes):
     """{path: [sentence]} of all sources (paths) and READMEs ({path: text})."""
-    found = {path: [f"{path}: {text.count(chr(10))} lines, and {LINES} are the most"] * max(0, text.count("\n") - LINES)
+    found = {path: [f"{path}: {text.count(chr(10))} lines, and {LINES} are the most"] if text.count("\n") > LINES else []
              for path, text in readmes.items()}
     known = {os.path.dirname(path): named(text) for path, text in readmes.items()}
     for path in sources:
@@ -37,7 +35,7 @@ def faults(sources, readmes):
 def check_itself():
     readmes = {"a/README.md": "`b/two.c` does\n", "a/b/README.md": "`one.[ch]`, `no_three.c`\n" * (LINES + 2)}
     found = faults(["a/b/one.c", "a/b/two.c", "a/b/three.c", "a/one.c"], readmes)
-    return {path for path in found if found[path]} == {"a/b/three.c", "a/one.c", "a/b/README.md"} and len(found["a/b/README.md"]) == 2
+    return {path for path in found if found[path]} == {"a/b/three.c", "a/one.c", "a/b/README.md"}
 
 
 def main():
@@ -52,7 +50,9 @@ def main():
             if "README.md" in names:
                 with open(os.path.join(TOP, where, "README.md"), encoding="utf-8") as f:
                     readmes[os.path.join(where, "README.md")] = f.read()
-    return shrinking.verdict("readmes", faults(sources, readmes), sys.argv) | (0 if sources else 1)
+    wrong = [sentence for found in faults(sources, readmes).values() for sentence in found]
+    print("\n".join(sorted(wrong)) if wrong else f"{len(sources)} files are named in {len(readmes)} READMEs")
+    return 1 if wrong or not sources else 0
 
 
 if __name__ == "__main__":
