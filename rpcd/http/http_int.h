@@ -130,9 +130,9 @@ struct exchange {
 	bool waiting;			/* for long, as a blocking query does; counted in stats.waiting */
 	bool close_after;		/* the body was not read: the connection cannot go on */
 	bool feeds;			/* its body is taken as it comes (BODY_STREAM), or dropped */
-	bool may_stream;		/* its body or its answer: the connection ends with it */
-	bool streams;			/* its answer is sent as it is made: CONN_STREAM */
-	bool last;			/* of its answer's stream there are no more pieces */
+	bool may_stream : 1;		/* its body or its answer: the connection ends with it */
+	bool streams : 1;		/* its answer is sent as it is made: CONN_STREAM */
+	bool last : 1;			/* of its answer's stream there are no more pieces */
 	char ip[46];
 };
 
