@@ -1,11 +1,11 @@
 /* What `info` shows of gossipd; see info.h. */
 #include "config.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/figure.h"
 #include "common/base/log.h"
 #include "common/conf/keys.h"
 #include "common/proc/daemon.h"
@@ -15,31 +15,14 @@
 #include "gossipd/net.h"
 #include "gossipd/resolver.h"
 
-struct line {
-	const char *name;
-	uint64_t value;
-};
-
 static void
-put_lines(struct buf *b, const struct line *lines, size_t count)
-{
-	char text[24];
-
-	for (size_t i = 0; i < count; i++) {
-		mpw_cstr(b, lines[i].name);
-		snprintf(text, sizeof(text), "%" PRIu64, lines[i].value);
-		mpw_cstr(b, text);
-	}
-}
-
-#define COUNT(lines_) (sizeof(lines_) / sizeof((lines_)[0]))
-
-static void
-put_text(struct buf *b, const char *name, const char *text)
+put_text(void *b, const char *name, const char *text)
 {
 	mpw_cstr(b, name);
 	mpw_cstr(b, text);
 }
+
+#define COUNT(lines_) (sizeof(lines_) / sizeof((lines_)[0]))
 
 /*
  * Why this node, which tries to join, is alone in the pool: the newest refusal by another node.  "": it has
@@ -63,7 +46,7 @@ put_pool(struct buf *b, const struct engine *e, const struct pool *p)
 	struct swim_stats s;
 
 	swim_stats(pool_core(p), &s);
-	const struct line lines[] = {
+	const struct figure lines[] = {
 		{ "members", s.members }, { "alive", s.alive }, { "failed", s.failed }, { "left", s.left },
 		{ "health_score", s.health }, { "incarnation", s.incarnation }, { "member_queue", s.member_queue },
 		{ "intent_queue", s.intent_queue }, { "event_queue", s.event_queue }, { "query_queue", s.query_queue },
@@ -75,7 +58,7 @@ put_pool(struct buf *b, const struct engine *e, const struct pool *p)
 	mpw_map(b, COUNT(lines) + 2);
 	put_text(b, "encrypted", pool_encrypted(p) ? "true" : "false");
 	put_refusal(b, e, p);
-	put_lines(b, lines, COUNT(lines));
+	figures_put(put_text, b, lines, COUNT(lines));
 }
 
 /* User events and queries: what was heard, answered, and not taken. */
@@ -85,7 +68,7 @@ put_events(struct buf *b, const struct pool *p)
 	struct swim_stats s;
 
 	swim_stats(pool_core(p), &s);
-	const struct line lines[] = {
+	const struct figure lines[] = {
 		{ "events_fired", s.events_fired }, { "events_heard", s.events_heard },
 		{ "events_repeated", s.events_doubled }, { "events_old", s.events_old },
 		{ "events_kept", s.events_kept }, { "events_kept_bytes", s.events_kept_bytes },
@@ -103,60 +86,23 @@ put_events(struct buf *b, const struct pool *p)
 
 	mpw_cstr(b, pool_kind(p) == POOL_LAN ? "events_lan" : "events_wan");
 	mpw_map(b, COUNT(lines));
-	put_lines(b, lines, COUNT(lines));
+	figures_put(put_text, b, lines, COUNT(lines));
 }
 
-/* Sums over the pools. */
+#define PROCESS_LINES 36
+
+/* Adds those of one pool. */
 static void
-add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, struct swim_stats *s)
+add_pool(const struct pool *p, struct figure sums[PROCESS_LINES])
 {
-	for (int i = 0; i < ENGINE_POOLS; i++) {
-		struct udp_stats pu;
-		struct streams_stats pt;
-		struct swim_stats ps;
+	struct udp_stats u;
+	struct streams_stats t;
+	struct swim_stats s;
 
-		if (e->pools[i] == NULL)
-			continue;
-		pool_udp_stats(e->pools[i], &pu);
-		pool_streams_stats(e->pools[i], &pt);
-		swim_stats(pool_core(e->pools[i]), &ps);
-		u->in += pu.in, u->out += pu.out, u->in_bytes += pu.in_bytes, u->out_bytes += pu.out_bytes;
-		u->bad_key += pu.bad_key, u->bad_checksum += pu.bad_checksum, u->bad_format += pu.bad_format;
-		u->send_failed += pu.send_failed;
-		t->accepted += pt.accepted, t->dialled += pt.dialled, t->refused += pt.refused, t->failed += pt.failed;
-		t->bad_key += pt.bad_key, t->crowded += pt.crowded, t->evicted += pt.evicted, t->unread += pt.unread;
-		t->open += pt.open;
-		s->bad_incarnation += ps.bad_incarnation, s->bad_vsn += ps.bad_vsn;
-		s->bad_message += ps.bad_message, s->over_accusations += ps.over_accusations;
-		s->wrong_dc += ps.wrong_dc, s->conflicts += ps.conflicts,
-		    s->moves += ps.moves, s->over_members += ps.over_members;
-		s->over_intents += ps.over_intents, s->over_relays += ps.over_relays,
-		    s->refused_merges += ps.refused_merges;
-		s->no_memory += ps.no_memory, s->queue_dropped += ps.queue_dropped, s->probes += ps.probes;
-		s->probes_failed += ps.probes_failed, s->refutations += ps.refutations;
-		s->bad_coord += ps.bad_coord, s->coord_resets += ps.coord_resets;
-	}
-}
-
-static uint64_t
-snapshot_errors_of(const struct engine *e)
-{
-	uint64_t n = 0;
-
-	for (int i = 0; i < ENGINE_POOLS; i++)
-		n += e->pools[i] != NULL ? pool_snapshot_errors(e->pools[i]) : 0;
-	return n;
-}
-
-static void
-put_process(struct buf *b, const struct engine *e)
-{
-	struct udp_stats u = { 0 };
-	struct streams_stats t = { 0 };
-	struct swim_stats s = { 0 };
-
-	add_up(e, &u, &t, &s);
-	const struct line lines[] = {
+	pool_udp_stats(p, &u);
+	pool_streams_stats(p, &t);
+	swim_stats(pool_core(p), &s);
+	const struct figure lines[] = {
 		{ "packets_in", u.in }, { "packets_out", u.out },
 		{ "bytes_in", u.in_bytes }, { "bytes_out", u.out_bytes },
 		{ "packets_dropped_key", u.bad_key }, { "packets_dropped_checksum", u.bad_checksum },
@@ -174,18 +120,28 @@ put_process(struct buf *b, const struct engine *e)
 		{ "merges_refused", s.refused_merges }, { "name_conflicts", s.conflicts },
 		{ "members_moved", s.moves }, { "probes", s.probes },
 		{ "probes_failed", s.probes_failed }, { "refutations", s.refutations },
-		{ "snapshot_errors", snapshot_errors_of(e) }, { "log_lines_lost", log_lost() },
+		{ "snapshot_errors", pool_snapshot_errors(p) },
 	};
 
+	_Static_assert(COUNT(lines) == PROCESS_LINES, "sums");
+	for (size_t i = 0; i < PROCESS_LINES; i++)
+		sums[i] = (struct figure){ lines[i].name, sums[i].value + lines[i].value };
+}
+
+static void
+put_process(struct buf *b, const struct engine *e)
+{
+	struct figure sums[PROCESS_LINES + 1] = { [PROCESS_LINES] = { "log_lines_lost", log_lost() } };
+
+	for (int i = 0; i < ENGINE_POOLS; i++)
+		if (e->pools[i] != NULL)
+			add_pool(e->pools[i], sums);
 	mpw_cstr(b, "gossipd");
-	mpw_map(b, COUNT(lines) + 3);
-	mpw_cstr(b, "version");
-	mpw_cstr(b, TV_VERSION);
-	mpw_cstr(b, "sandbox");
-	mpw_cstr(b, sandbox_status());
-	mpw_cstr(b, "folders");
-	mpw_cstr(b, daemon_folders());
-	put_lines(b, lines, COUNT(lines));
+	mpw_map(b, COUNT(sums) + 3);
+	put_text(b, "version", TV_VERSION);
+	put_text(b, "sandbox", sandbox_status());
+	put_text(b, "folders", daemon_folders());
+	figures_put(put_text, b, sums, COUNT(sums));
 }
 
 /* What is dialled by name, and was looked up. */
@@ -195,14 +151,14 @@ put_names(struct buf *b, const struct engine *e)
 	struct resolver_stats s;
 
 	resolver_stats(e->resolver, &s);
-	const struct line lines[] = {
+	const struct figure lines[] = {
 		{ "lookups", s.lookups }, { "lookups_failed", s.failures }, { "lookups_running", s.running },
 		{ "lookups_stuck", s.stuck },
 	};
 
 	mpw_cstr(b, "names");
 	mpw_map(b, COUNT(lines) + 1);
-	put_lines(b, lines, COUNT(lines));
+	figures_put(put_text, b, lines, COUNT(lines));
 	put_text(b, "last_failure", s.last);
 }
 

@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 
+#include "common/base/array.h"
 #include "common/base/log.h"
 #include "gossipd/core/wire/serfwire.h"
 #include "gossipd/join.h"
@@ -42,15 +43,9 @@ struct joiner {
 static void
 remember_addr(struct pool_joins *pj, const struct addr *addr)
 {
-	if (pj->known_count == pj->known_cap) {
-		size_t cap = pj->known_cap == 0 ? 16 : pj->known_cap * 2;
-		struct addr *more = cap <= KNOWN_MAX ? realloc(pj->known, cap * sizeof(*more)) : NULL;
-
-		if (more == NULL)
-			return;
-		pj->known = more;
-		pj->known_cap = cap;
-	}
+	if (pj->known_count >= KNOWN_MAX ||
+	    !array_reserve(&pj->known, &pj->known_cap, pj->known_count + 1, sizeof(struct addr)))
+		return;
 	for (size_t i = 0; i < pj->known_count; i++)
 		if (addr_eq(&pj->known[i], addr))
 			return;

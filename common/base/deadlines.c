@@ -1,27 +1,14 @@
 /* A binary heap of deadlines. */
 #include <stdlib.h>
 
+#include "common/base/array.h"
 #include "common/base/assert.h"
 #include "common/base/deadlines.h"
-
-#define FIRST_CAP 64
 
 bool
 deadlines_reserve(struct deadlines *d, size_t count)
 {
-	size_t cap = d->cap < FIRST_CAP ? FIRST_CAP : d->cap;
-	struct deadline **at;
-
-	if (count <= d->cap)
-		return true;
-	while (cap < count)
-		cap *= 2;
-	at = realloc(d->at, cap * sizeof(struct deadline *));
-	if (at == NULL)
-		return false;
-	d->at = at;
-	d->cap = cap;
-	return true;
+	return array_reserve(&d->at, &d->cap, count, sizeof(struct deadline *));
 }
 
 static void

@@ -17,6 +17,7 @@
 #ifndef TV_RAFTD_FSM_FSM_H
 #define TV_RAFTD_FSM_FSM_H
 
+#include "common/base/figure.h"
 #include "common/record/ops.h"
 #include "common/record/records.h"
 #include "raftd/core/raft.h"
@@ -223,7 +224,7 @@ int64_t fsm_rights_changed(const struct fsm_rights *r);
 uint64_t fsm_rights_index(const struct fsm_rights *r);	/* see fsm_acl_index() */
 const char *fsm_rights_accessor(const struct fsm_rights *r);
 /* Name and value pairs for info; any thread. */
-void fsm_rights_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void fsm_rights_info(const struct fsm *f, figure_fn *fn, void *ctx);
 /*
  * A read with this token: what it may not see is not in the answer, or it fails with TV_EPERM.  *rights: what it was
  * judged by, the caller's then; NULL without access control, and where the token does not matter.
@@ -454,6 +455,6 @@ enum tv_err fsm_first_token(struct fsm *reader, struct span secret, struct fsm_f
 /* Digest over all tables and the applied index: equal on replicas that applied the same entries.  Slow: reads all. */
 enum tv_err fsm_digest(struct fsm *f, uint8_t out[32]);
 /* Counters for info: tables and their sizes, applied entries, cache. */
-void fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void fsm_info(struct fsm *f, figure_fn *fn, void *ctx);
 
 #endif

@@ -1,6 +1,4 @@
 /* What `info` shows of the state machine, and a digest for comparing replicas. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <sodium.h>
@@ -10,51 +8,35 @@
 #include "raftd/store/bdb/store_behind.h"
 
 static void
-tell_number(void (*fn)(void *ctx, const char *name, const char *value), void *ctx, const char *name, uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	fn(ctx, name, text);
-}
-
-static void
-tell_flushes(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+put_flushes(struct fsm *f, figure_fn *fn, void *ctx)
 {
 	struct store_behind_stat st = { 0 };
 
 	if (f->env->behind != NULL)
 		store_behind_stat(f->env->behind, &st);
-	tell_number(fn, ctx, "flush_bytes", st.bytes);
-	tell_number(fn, ctx, "flush_pages", st.deferred);
-	tell_number(fn, ctx, "flush_slowest_us", st.slowest_ns / 1000);
-	tell_number(fn, ctx, "flush_waits", st.waited);
-	tell_number(fn, ctx, "flushes", st.syncs);
+	FIGURES_PUT(fn, ctx, { "flush_bytes", st.bytes }, { "flush_pages", st.deferred },
+	    { "flush_slowest_us", st.slowest_ns / 1000 }, { "flush_waits", st.waited }, { "flushes", st.syncs });
 }
 
 void
-fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+fsm_info(struct fsm *f, figure_fn *fn, void *ctx)
 {
 	const struct fsm *state = f->owner != NULL ? f->owner : f;
 	DB_MPOOL_STAT *st;
 
 	for (unsigned i = 0; i < fsm_table_count; i++)
 		if (fsm_tables[i].counted)
-			tell_number(fn, ctx, fsm_tables[i].title, f->tally[fsm_tables[i].tally]);
-	tell_number(fn, ctx, "acl_since", fsm_acl_since(f));
+			figure_put(fn, ctx, fsm_tables[i].title, f->tally[fsm_tables[i].tally]);
+	figure_put(fn, ctx, "acl_since", fsm_acl_since(f));
 	fsm_rights_info(f, fn, ctx);
 	addresses_info(f, fn, ctx);
-	tell_number(fn, ctx, "applied_entries", f->applied_entries);
-	tell_number(fn, ctx, "batch_pages_fetched", state->warm.fetched);
-	tell_number(fn, ctx, "batch_pages_read", state->warm.read);
-	tell_number(fn, ctx, "transactions", f->txns);
-	tell_number(fn, ctx, "transactions_failed", f->txns_undone);
-	tell_flushes(f, fn, ctx);
+	FIGURES_PUT(fn, ctx, { "applied_entries", f->applied_entries }, { "batch_pages_fetched", state->warm.fetched },
+	    { "batch_pages_read", state->warm.read }, { "transactions", f->txns }, { "transactions_failed", f->txns_undone });
+	put_flushes(f, fn, ctx);
 	if (f->env->dbenv == NULL || f->env->dbenv->memp_stat(f->env->dbenv, &st, NULL, 0) != 0)
 		return;
-	tell_number(fn, ctx, "cache_bytes", (uint64_t)st->st_gbytes << 30 | st->st_bytes);
-	tell_number(fn, ctx, "cache_hits", st->st_cache_hit);
-	tell_number(fn, ctx, "cache_misses", st->st_cache_miss);
+	FIGURES_PUT(fn, ctx, { "cache_bytes", (uint64_t)st->st_gbytes << 30 | st->st_bytes },
+	    { "cache_hits", st->st_cache_hit }, { "cache_misses", st->st_cache_miss });
 	free(st);
 }
 

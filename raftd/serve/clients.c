@@ -340,7 +340,7 @@ clients_ping(struct clients *c)
 }
 
 void
-clients_info(const struct clients *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+clients_info(const struct clients *c, figure_fn *fn, void *ctx)
 {
 	char text[24];
 

@@ -5,6 +5,7 @@
 #ifndef TV_RAFTD_SERVE_CLIENTS_H
 #define TV_RAFTD_SERVE_CLIENTS_H
 
+#include "common/base/figure.h"
 #include "raftd/raftd.h"
 
 struct clients;
@@ -29,6 +30,6 @@ uint64_t clients_signs(const struct clients *c);
 /* MSG_PING to each rpcd of our build; the answer goes to rpcd_watch_answered().  False: there is none. */
 bool clients_ping(struct clients *c);
 /* Name and value pairs of the `raftd:` section of info. */
-void clients_info(const struct clients *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void clients_info(const struct clients *c, figure_fn *fn, void *ctx);
 
 #endif

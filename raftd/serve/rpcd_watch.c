@@ -236,7 +236,7 @@ rpcd_watch_answered(struct rpcd_watch *u)
 /* -- life -- */
 
 void
-rpcd_watch_info(const struct rpcd_watch *u, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+rpcd_watch_info(const struct rpcd_watch *u, figure_fn *fn, void *ctx)
 {
 	const struct clients *c = u->d->clients;
 	char text[32];

@@ -11,6 +11,7 @@
 #ifndef TV_RAFTD_SERVE_RPCD_WATCH_H
 #define TV_RAFTD_SERVE_RPCD_WATCH_H
 
+#include "common/base/figure.h"
 #include "raftd/peers/links.h"
 
 struct rpcd_watch;
@@ -21,6 +22,6 @@ void rpcd_watch_free(struct rpcd_watch *u);
 /* Our rpcd has answered a MSG_PING. */
 void rpcd_watch_answered(struct rpcd_watch *u);
 /* Name and value pairs for the `raftd:` section of info. */
-void rpcd_watch_info(const struct rpcd_watch *u, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void rpcd_watch_info(const struct rpcd_watch *u, figure_fn *fn, void *ctx);
 
 #endif

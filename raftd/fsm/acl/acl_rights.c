@@ -443,22 +443,18 @@ fsm_rights_get(struct fsm *f, struct span secret, int64_t now, const struct fsm_
 }
 
 void
-fsm_rights_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+fsm_rights_info(const struct fsm *f, figure_fn *fn, void *ctx)
 {
 	struct acl_rights_table *t = state_of(f)->rights;
-	struct { const char *name; uint64_t value; } lines[] = {
+	struct figure lines[] = {
 		{ "acl_rights_kept", 0 }, { "acl_rule_sets", 0 }, { "acl_rule_set_bytes", 0 },
 		{ "acl_rights_resolved", t->resolved }, { "acl_rights_from_memory", t->hits },
 	};
-	char text[24];
 
 	pthread_mutex_lock(&t->lock);
 	lines[0].value = t->entries.count;
 	lines[1].value = t->rules.count;
 	lines[2].value = t->set_bytes;
 	pthread_mutex_unlock(&t->lock);
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
-		fn(ctx, lines[i].name, text);
-	}
+	figures_put(fn, ctx, lines, sizeof(lines) / sizeof(lines[0]));
 }

@@ -453,13 +453,12 @@ const struct fsm_op address_ops[] = {
 };
 
 void
-addresses_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+addresses_info(const struct fsm *f, figure_fn *fn, void *ctx)
 {
 	struct addresses *x = addresses_of(f);
-	struct { const char *name; uint64_t value; } lines[] = {
+	struct figure lines[] = {
 		{ "addresses", 0 }, { "address_bytes", 0 }, { "address_builds", x->builds }, { "address_searches", x->searches },
 	};
-	char text[24];
 
 	pthread_mutex_lock(&x->lock);
 	if (x->phase == BUILT) {
@@ -467,8 +466,5 @@ addresses_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, cons
 		lines[1].value = address_index_bytes(x->index);
 	}
 	pthread_mutex_unlock(&x->lock);
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		snprintf(text, sizeof(text), "%" PRIu64, lines[i].value);
-		fn(ctx, lines[i].name, text);
-	}
+	figures_put(fn, ctx, lines, sizeof(lines) / sizeof(lines[0]));
 }

@@ -2,6 +2,7 @@
 #ifndef TV_RAFTD_FSM_CATALOG_ADDRESS_H
 #define TV_RAFTD_FSM_CATALOG_ADDRESS_H
 
+#include "common/base/figure.h"
 #include "raftd/fsm/state.h"
 
 /* NULL: no memory. */
@@ -13,6 +14,6 @@ void addresses_note(struct fsm *f, const struct tkey *k);
 void addresses_publish(struct fsm *f);
 /* The records are others. */
 void addresses_forget(struct fsm *f);
-void addresses_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void addresses_info(const struct fsm *f, figure_fn *fn, void *ctx);
 
 #endif

@@ -345,20 +345,13 @@ state(const struct key_fetch *k, char *dst)
 }
 
 void
-key_fetch_info(const struct key_fetch *k, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+key_fetch_info(const struct key_fetch *k, figure_fn *fn, void *ctx)
 {
-	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "key_fetch_failures", k->failed }, { "key_fetch_stuck", k->stuck }, { "key_fetch_waiting", k->waiting },
-		{ "key_fetches", k->begun },
-		{ "key_sets", issuers_count(k->issuers) },
-	};
 	char text[ISSUER_WHY_BYTES + 64], how[HELPER_STATE_BYTES];
 
 	fn(ctx, "helper_fetch", state(k, how));
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
-		fn(ctx, lines[i].name, text);
-	}
+	FIGURES_PUT(fn, ctx, { "key_fetch_failures", k->failed }, { "key_fetch_stuck", k->stuck },
+	    { "key_fetch_waiting", k->waiting }, { "key_fetches", k->begun }, { "key_sets", issuers_count(k->issuers) });
 	if (k->last[0] == '\0')
 		return;
 	snprintf(text, sizeof(text), "%lld s ago: %s", (long long)(mono_ms(mono_sub(clock_mono(), k->ended)) / 1000), k->last);

@@ -7,6 +7,7 @@
 #ifndef TV_RAFTD_LOGIN_SERVE_KEY_FETCH_H
 #define TV_RAFTD_LOGIN_SERVE_KEY_FETCH_H
 
+#include "common/base/figure.h"
 #include "common/base/join.h"
 #include "raftd/login/issuers.h"
 #include "raftd/raftd.h"
@@ -36,6 +37,6 @@ void key_fetch_free(struct key_fetch *k);
 /* source: borrowed until return; after: with ISSUER_NEWER. */
 void key_fetch_get(struct key_fetch *k, const struct login_source *source, enum issuer_want want, uint64_t after, struct key_wait *w);
 /* Name and value pairs of the `raftd:` section of info. */
-void key_fetch_info(const struct key_fetch *k, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void key_fetch_info(const struct key_fetch *k, figure_fn *fn, void *ctx);
 
 #endif
