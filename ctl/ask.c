@@ -9,9 +9,11 @@
 static void
 complain(const struct ctl *ctl, const char *fmt, va_list ap)
 {
-	fprintf(stderr, "clusterctl: %s: ", ctl->verb->words);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	struct buf text = BUF_INIT(1u << 20);
+
+	buf_vprintf(&text, fmt, ap);		/* in one write: others may use the terminal */
+	fprintf(stderr, "clusterctl: %s: %s\n", ctl->verb->words, buf_cstr(&text));
+	buf_done(&text);
 }
 
 int
@@ -212,6 +214,7 @@ ctl_show_rows(struct ctl *ctl, const char *before, const char *name, const struc
 		out_rows(rows, columns);
 	else if (rows != NULL)
 		out_json(rows);
+	bool shown = rows != NULL;
 	json_decref(rows);
-	return rows == NULL ? 1 : 0;
+	return shown ? 0 : 1;
 }

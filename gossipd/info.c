@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/assert.h"
 #include "common/base/clock.h"
 #include "common/base/figure.h"
 #include "common/base/log.h"
@@ -133,6 +134,7 @@ put_process(struct buf *b, const struct engine *e)
 {
 	struct figure sums[PROCESS_LINES + 1] = { [PROCESS_LINES] = { "log_lines_lost", log_lost() } };
 
+	TV_ASSERT(e->pools[POOL_LAN] != NULL);		/* names all */
 	for (int i = 0; i < ENGINE_POOLS; i++)
 		if (e->pools[i] != NULL)
 			add_pool(e->pools[i], sums);

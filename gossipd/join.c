@@ -11,7 +11,7 @@
 #include "gossipd/retry.h"
 
 #define REJOIN_AT_ONCE 8		/* remembered members asked together */
-#define KNOWN_MAX 100000		/* remembered addresses */
+#define KNOWN_MAX 65536		/* remembered addresses */
 #define PATIENCE 3.0			/* longest wait of watchers for those from before a restart, in seconds */
 #define FLOOD_SOON 0.5			/* after a server came, in seconds: others come with it */
 

@@ -101,6 +101,7 @@ static void
 put_field(struct buf *b, const struct swim_notice *n, struct span field)
 {
 	char text[LOG_REFUSAL_BYTES];
+	_Static_assert(NAME_TEXT_BYTES <= LOG_REFUSAL_BYTES && NET_TEXT_BYTES <= LOG_REFUSAL_BYTES, "text");
 
 	if (span_eqs(field, "name"))
 		buf_puts(b, log_safe(n->name, text, NAME_TEXT_BYTES));

@@ -72,6 +72,8 @@ bool
 crowd_come(struct crowd *c, struct crowd_member *m, uint64_t source)
 {
 	*m = (struct crowd_member){ .rank = 0 };
+	if (!deadlines_reserve(&c->dues, c->count + 1u))
+		return false;		/* so that a deadline never wants memory */
 	if (tells_sources(c) && (m->source = add_source(c, source)) == NULL)
 		return false;
 	if (m->source != NULL)
@@ -231,7 +233,7 @@ crowd_set_until(struct crowd *c, struct crowd_member *m, struct mono until)
 		deadlines_remove(&c->dues, &m->due);
 	} else if (m->due.place != 0) {
 		deadlines_move(&c->dues, &m->due, until);
-	} else if (deadlines_reserve(&c->dues, c->dues.count + 1)) {
+	} else {
 		m->due.when = until;
 		deadlines_add(&c->dues, &m->due);
 	}

@@ -29,13 +29,15 @@ strangers_come(struct strangers *t, struct stranger *s, uint64_t source, bool kn
 	struct crowd *c = &t->crowds[known && t->crowds[true].conf.max > 0];
 	struct stranger *out = (struct stranger *)(void *)crowd_gives_way(c, source);
 
+	*s = (struct stranger){ .source = source, .known = c == &t->crowds[true] };
+	t->came++;
+	if (!crowd_come(c, &s->place, source))
+		return NULL;
+	t->count++;
 	if (out != NULL) {
 		strangers_go(t, out);
 		t->evicted++;
 	}
-	*s = (struct stranger){ .source = source, .known = c == &t->crowds[true] };
-	t->count += crowd_come(c, &s->place, source);
-	t->came++;
 	return out;
 }
 

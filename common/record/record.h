@@ -31,9 +31,10 @@
 	extern const struct schema name_##_schema; \
 	RECORD_SCHEMA(name_, struct_, __VA_ARGS__)
 /* A record that one .c file alone knows. */
-#define RECORD_LOCAL(name_, ...) \
+#define RECORD_LOCAL(name_, ...) RECORD_LOCAL_TITLED(#name_, name_, __VA_ARGS__)
+#define RECORD_LOCAL_TITLED(title_, name_, ...) \
 	struct name_ { RECORD_EACH(RECORD_MEMBER, name_, __VA_ARGS__) }; \
-	static RECORD_TABLE(name_, name_, __VA_ARGS__)
+	static RECORD_TABLE_TITLED(title_, name_, name_, __VA_ARGS__)
 
 /* Errors call it by a title.  The .c file of the header sets RECORD_SCHEMA_TITLED to RECORD_TABLE_TITLED before. */
 #define RECORD_TITLED(title_, name_, ...) \

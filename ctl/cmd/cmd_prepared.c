@@ -132,8 +132,9 @@ prepared_explain(struct ctl *ctl)
 	resource_path(ctl, &path, "query", ctl->argv[0], "/explain");
 	answer = ctl_get(ctl, buf_cstr(&path));
 	buf_done(&path);
-	if (answer != NULL)
-		out_json(json_object_get(answer, "Query"));
+	if (answer == NULL)
+		return 1;
+	out_json(json_object_get(answer, "Query"));
 	json_decref(answer);
-	return answer == NULL ? 1 : 0;
+	return 0;
 }

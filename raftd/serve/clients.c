@@ -342,12 +342,9 @@ clients_ping(struct clients *c)
 void
 clients_info(const struct clients *c, figure_fn *fn, void *ctx)
 {
-	char text[24];
-
 	requests_info(c->d->requests, fn, ctx);
 	statethread_info(c->d->state, fn, ctx);
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)c->refused);
-	fn(ctx, "requests_refused", text);
+	figure_put(fn, ctx, "requests_refused", c->refused);
 }
 
 struct clients *

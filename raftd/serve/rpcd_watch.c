@@ -239,11 +239,9 @@ void
 rpcd_watch_info(const struct rpcd_watch *u, figure_fn *fn, void *ctx)
 {
 	const struct clients *c = u->d->clients;
-	char text[32];
 
-	snprintf(text, sizeof(text), "%lld", (long long)mono_ms(silence_lasts(&u->silence, clock_mono())));
 	fn(ctx, "rpcd", clients_served(c) ? "connected" : clients_deserted(c) ? "away" : "none");
-	fn(ctx, "rpcd_silent_ms", text);
+	figure_put(fn, ctx, "rpcd_silent_ms", (uint64_t)mono_ms(silence_lasts(&u->silence, clock_mono())));
 }
 
 static void

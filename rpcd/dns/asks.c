@@ -157,12 +157,17 @@ known(void *ctx, const struct dns_lookup *k, struct dns_lookup *need)
 	s->stats.kept++;
 	s->stats.stale += f->stale;
 	s->used_one = s->used_one == NULL ? f : s->used_one == f ? f : &several;
+	for (unsigned i = 0; i < s->unpacked_count; i++)
+		if (s->unpacked[i].fact == f)
+			return s->used_found = s->unpacked[i].found;
 	struct dns_found *found = arena_alloc(&s->arena, sizeof(*found));
-	if (found == NULL)
+	if (found == NULL || !dns_found_read(f->body, &s->arena, found)) {
+		s->used_one = &several;		/* without memory; the answer is not kept */
 		return &failed;
-	(void)dns_found_read(f->body, &s->arena, found);
-	s->used_found = found;
-	return found;
+	}
+	if (s->unpacked_count < UNPACKED_MAX)
+		s->unpacked[s->unpacked_count++] = (struct unpacked){ f, found };
+	return s->used_found = found;
 }
 
 /* What of it is rpcd to go on telling of? */
@@ -620,6 +625,8 @@ try(struct server *s, const struct dns_query *q, const struct client *c, uint64_
 	arena_reset(&s->arena);
 	buf_reset(&s->out);
 	s->used_one = NULL;
+	s->used_found = NULL;
+	s->unpacked_count = 0;
 	return dns_answer(&s->zone, q, &(struct dns_asker){ .tcp = c->udp == NULL, .source = span_str(source),
 	    .seed = seed, .now = wall_now(), .names = &s->names, .known = known,
 	    .ctx = s }, facts, &s->arena, &s->out);

@@ -24,6 +24,7 @@
 #define ASKS_MAX 8192			/* questions under way */
 #define LOOKS_MAX 4096			/* look-ups under way */
 #define ARENA_BYTES_MAX (32u << 20)	/* of one answer being made, and of what one look-up found */
+#define UNPACKED_MAX 16		/* facts of one answer; further ones are unpacked each time */
 #define NETS_MAX 256
 
 bool address_same(const union addr_sock *a, const union addr_sock *b);	/* port too */
@@ -110,6 +111,9 @@ struct server {
 	struct rendered_table rendered;	/* answers made of one of those */
 	struct fact *used_one;		/* that the answer under way was made of; NULL: of none yet */
 	const struct dns_found *used_found;	/* what it says, in the arena */
+	/* Facts of the answer under way that were unpacked: aliases of thousands of instances name few others. */
+	struct unpacked { const struct fact *fact; const struct dns_found *found; } unpacked[UNPACKED_MAX];
+	unsigned unpacked_count;
 	struct facts brief;		/* those with a short life */
 	/* Of the names of nodes, and of services: an unknown one was asked for shortly before. */
 	struct mono unknown_until[2];

@@ -92,18 +92,19 @@ tide_fall(struct tide *t)
 	heaptrim_now();
 }
 
+/* A handler that takes a body as it comes has begun its work. */
 static unsigned
-rank_of(enum conn_state state)
+rank_of(const struct conn *c, enum conn_state state)
 {
 	return state == CONN_LINGER ? IDLE_LINGER : state == CONN_REST ? IDLE_REST :
-	    state == CONN_BODY ? IDLE_BODY : CROWD_STAYS;
+	    state == CONN_BODY && (c->x->req.feed == NULL || c->x->req.answered) ? IDLE_BODY : CROWD_STAYS;
 }
 
 void
 conn_set(struct conn *c, enum conn_state state)
 {
 	struct crowd *all = &c->listener->conns;
-	unsigned rank = rank_of(state);
+	unsigned rank = rank_of(c, state);
 
 	if (rank == CROWD_STAYS && c->place.streams == 0)
 		(void)crowd_stream_begin(all, &c->place);
@@ -340,8 +341,8 @@ on_accept(void *ctx, int fd)
 	const struct sockaddr *from = listener_peer(l->door);
 	struct conn *c = calloc(1, sizeof(*c));
 
-	if (crowd_is_full(&l->conns))
-		(void)evict(l);
+	while (crowd_is_full(&l->conns) && evict(l))
+		;
 	if (c == NULL || !crowd_come(&l->conns, &c->place, source_of(from))) {
 		(void)close(fd);
 		free(c);
@@ -367,7 +368,8 @@ has_room(void *ctx)
 	if (crowd_is_full(&l->conns) && crowd_is_busy(&l->conns))
 		return LISTENER_PAUSE;		/* until one ends or rests */
 	/* More than may be: until the requests of those are read that could be evicted. */
-	return l->conns.count >= l->conns.conf.max + CROWD_LOOKS_MAX ? LISTENER_NEXT_TURN : LISTENER_ACCEPT;
+	return l->conns.count >= l->conns.conf.max + CROWD_LOOKS_MAX && crowd_spare(&l->conns) == NULL ?
+	    LISTENER_NEXT_TURN : LISTENER_ACCEPT;
 }
 
 enum tv_err
@@ -393,6 +395,7 @@ conns_accept(struct listener_http *l, int fd)
 void
 conns_accept_stop(struct listener_http *l)
 {
+	l->http->stats.refused_busy += l->door == NULL ? 0 : listener_refused(l->door);
 	listener_free(l->door);
 	l->door = NULL;
 }

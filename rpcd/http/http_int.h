@@ -205,7 +205,7 @@ void http_send_later(struct exchange *x);
 bool http_send_again(struct request *r, uint64_t reply_number);
 /* There is room in the socket, or more of the stream. */
 void http_send_more(struct http *h, struct conn *c);
-/* Its client has gone: ends it with the rest of its answer. */
+/* Ends it with the rest of its answer, which its client does not get. */
 void http_send_cut(struct http *h, struct conn *c);
 /* Sends all that is ready; what does not go at once is lost.  Before the end. */
 void http_send_flush(struct http *h);

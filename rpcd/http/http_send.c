@@ -19,9 +19,6 @@
 #define HEAD_BYTES_MAX 65536
 #define STREAM_BYTES 16384		/* of a piece of a stream */
 #define STREAM_LONG_BYTES 131072	/* of one whose length is known */
-#define STREAM_KEEP_IDLE_S 60
-#define STREAM_KEEP_EVERY_S 15
-#define STREAM_KEEP_COUNT 4
 #define JOIN_BYTES_MAX 4096		/* a body up to this goes behind its head, into one buffer */
 
 /* A whole answer, for one connection or for thousands. */
@@ -39,7 +36,7 @@ struct block {
 static uint64_t
 body_bytes(const struct exchange *x)
 {
-	return x->req.stream == NULL ? x->req.answer.body.len : x->req.stream_bytes > 0 ? x->req.stream_bytes :
+	return x->req.stream_bytes > 0 ? x->req.stream_bytes : x->req.stream == NULL ? x->req.answer.body.len :
 	    x->old ? HEAD_TO_END : HEAD_CHUNKED;
 }
 
@@ -58,7 +55,7 @@ block_new(struct exchange *x, enum response_head_keep keep)
 	if (strcmp(x->req.head.method, "HEAD") == 0)
 		buf_reset(&a->body);
 	else
-		x->streams = x->req.stream != NULL;
+		x->streams = x->req.stream != NULL || x->req.stream_bytes > 0;	/* one may have broken off already */
 	if (a->body.len > 0 && a->body.len <= JOIN_BYTES_MAX)
 		buf_put(&b->head, a->body.data, a->body.len);
 	if (b->head.failed) {
@@ -155,7 +152,9 @@ enqueue(struct exchange *x, struct block *b)
 	struct conn *c = x->conn;
 
 	TV_ASSERT(c->state == CONN_WAIT || c->state == CONN_BODY);
+	c->unread = c->unread || c->state == CONN_BODY;
 	conn_set(c, CONN_READY);
+	conn_await_us(c);
 	c->answer = b;
 	c->keep = (uint8_t)keep_now(x);
 	c->queue_next = NULL;
@@ -200,18 +199,12 @@ http_send_later(struct exchange *x)
 
 /* -- sending ------------------------------------------------------------------ */
 
-static void
-drop_conn(struct http *h, struct conn *c)
+void
+http_send_cut(struct http *h, struct conn *c)
 {
 	block_release(c->answer);
 	c->answer = NULL;
 	conn_end(h, c);
-}
-
-void
-http_send_cut(struct http *h, struct conn *c)
-{
-	drop_conn(h, c);
 }
 
 /* The whole answer has left. */
@@ -343,7 +336,7 @@ push(struct http *h, struct conn *c)
 		sent_all(h, c);
 	else if (p == PUSH_BROKEN || (p == PUSH_TURN && !conn_watch(h, c, false, EPOLLOUT)) ||
 	    (p == PUSH_FULL && !c->room && !conn_watch(h, c, false, EPOLLOUT)))
-		drop_conn(h, c);
+		http_send_cut(h, c);
 	else if (p != PUSH_EMPTY)
 		c->room = true;		/* if there is some left, asking anew tells of it at once */
 }
@@ -354,9 +347,9 @@ keep_alive(int fd)
 {
 	static const struct { int level, name, value; } opts[] = {
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
-		{ IPPROTO_TCP, TCP_KEEPIDLE, STREAM_KEEP_IDLE_S },
-		{ IPPROTO_TCP, TCP_KEEPINTVL, STREAM_KEEP_EVERY_S },
-		{ IPPROTO_TCP, TCP_KEEPCNT, STREAM_KEEP_COUNT },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, 60 },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, 15 },
+		{ IPPROTO_TCP, TCP_KEEPCNT, 4 },
 	};
 
 	/* On a unix socket they do not matter. */
@@ -380,10 +373,11 @@ send_block(struct exchange *x, struct block *b)
 	conn_set(c, streams ? CONN_STREAM : CONN_SEND);
 	if (streams) {
 		keep_alive(c->fd);
+		(void)conn_watch(h, c, false, EPOLLIN);	/* tells anew of a client that has gone */
 		x->passed = 0;
 	}
 	if (b == NULL) {
-		drop_conn(h, c);
+		http_send_cut(h, c);
 	} else {
 		conn_await(h, c, b->body.len);
 		push(h, c);
@@ -437,7 +431,7 @@ static void
 drop_answer(struct http *h, struct conn *c)
 {
 	if (c->answer != NULL)
-		drop_conn(h, c);
+		http_send_cut(h, c);
 }
 
 void

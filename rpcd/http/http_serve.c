@@ -95,6 +95,7 @@ on_ready(struct request *r)
 		conn_wake(x->conn);
 	} else if (x->conn->state == CONN_BODY && x->feeds && !x->http->stopping) {
 		conn_await(x->http, x->conn, 0);
+		conn_set(x->conn, CONN_BODY);
 		conn_wake(x->conn);	/* it takes more, or has failed: then the answer waits for the body's end */
 	} else {
 		http_send_later(x);
@@ -330,8 +331,8 @@ await_answer(struct http *h, struct exchange *x)
 		conn_end(h, c);		/* no client waits */
 		return;
 	}
-	x->waiting = true;
-	h->stats.waiting++;
+	x->waiting = !x->may_stream;
+	h->stats.waiting += x->waiting;
 	if (asks_the_router(&x->req) && api_fold(&x->req))
 		x->req.again = http_send_again;
 	body_count(x);
@@ -434,8 +435,10 @@ feed_body(struct exchange *x, const uint8_t *bytes, size_t n)
 		took = r->feed(r, bytes, n);
 		r->running = false;
 	}
-	if (r->answered)
+	if (r->answered) {
 		took = n;		/* dropped: the answer waits for the body's end */
+		conn_set(x->conn, CONN_BODY);
+	}
 	r->body_bytes += took;
 	x->passed += took;
 	if (took < n) {
@@ -504,15 +507,15 @@ take_chunks(struct http *h, struct conn *c, size_t n)
 		size_t took;
 
 		s = http_chunks_scan(&x->chunks, h->peek + at, n - at, &took, &data);
+		if (data.len > 0 && x->feeds && is_endless(x)) {
+			conn_end(h, c);
+			return false;
+		}
 		if (data.len > 0 && x->feeds)
 			all = take_piece(x, &before, h->peek + at, data, &took);
 		else if (data.len > 0 && !take_body(h, c, data.p, data.len))
 			return false;
 		at += took;
-	}
-	if (x->feeds && is_endless(x)) {
-		conn_end(h, c);
-		return false;
 	}
 	if (s == HTTP_BAD) {
 		refuse_chunks(h, x);
@@ -749,7 +752,7 @@ http_serve_event(struct http *h, struct conn *c, uint32_t events)
 		return;
 	case CONN_WAIT:
 		c->more = true;		/* the next request; it has to wait */
-		if (c->x->waiting && c->ended)
+		if (exchange_waits_long(c->x) && c->ended)
 			conn_end(h, c);	/* the client left */
 		return;
 	default:

@@ -91,7 +91,10 @@ dns_follow_news(struct dns_followed *f, const struct cache_answer *answer)
 			(void)pack_found(&found, &packed);
 		}
 		struct span body = buf_span(&packed);
-		l->conf.news(l->ctx, f->node.hash, &body);
+		if (packed.failed)
+			end_follow(f);
+		else
+			l->conf.news(l->ctx, f->node.hash, &body);
 	}
 	buf_done(&packed);
 	arena_done(&a);

@@ -130,14 +130,18 @@ struct route_call *
 route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx)
 {
 	struct buf b = BUF_INIT(FRAME_BODY_BYTES_MAX);
+	struct op_request own = *q;
 	struct route_call *c = NULL;
 	enum tv_err err;
 
+	if (q->dc.len > OP_NAME_BYTES_MAX || q->token.len > OP_NAME_BYTES_MAX)
+		return NULL;			/* no server would read it */
+	own.wait_ms = q->wait_ms < OP_WAIT_MS_MAX ? q->wait_ms : OP_WAIT_MS_MAX;
 	b.secret = true;			/* a token, a key */
 	(void)buf_room(&b, q->dc.len + q->token.len + q->args.len + 64);
-	op_request_write(&b, q);
+	op_request_write(&b, &own);
 	if (!b.failed)
-		c = start_question(r, ROUTE_HERE, q, buf_span(&b), &b, done, ctx, &err);
+		c = start_question(r, ROUTE_HERE, &own, buf_span(&b), &b, done, ctx, &err);
 	buf_done(&b);
 	return c;
 }

@@ -53,8 +53,9 @@ look(struct registry *r)
 {
 	unsigned n[2] = { 0 };
 	struct local_record rec;
+	const struct entry *e;
 
-	for (const struct entry *e = r->first; e != NULL; e = e->next) {
+	TAILQ_FOREACH(e, &r->entries, link) {
 		n[e->kind]++;
 		TV_ASSERT(!e->removed && e->id.len > 0 && registry_get(e, &rec));
 		TV_ASSERT(e->kind == ENTRY_SERVICE || entry_is_status(rec.check.Status));
@@ -76,7 +77,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	log_init("fuzz", LOG_LVL_ERR, LOG_TO_STDERR);
 	TV_ASSERT(entry_take(r, &web, &e) == TV_OK);	/* that the checks of the corpus belong to */
 	if (registry_parse(r, span_of(data, size), "checks.json", why, sizeof(why)) != TV_OK)
-		TV_ASSERT(r->first == e && r->last == e && why[0] != '\0');
+		TV_ASSERT(TAILQ_FIRST(&r->entries) == e && TAILQ_NEXT(e, link) == NULL && why[0] != '\0');
 	look(r);
 	/* as what changed, it is taken again and again without harm */
 	(void)registry_replay(r, span_of(data, size), "checks.json.journal");

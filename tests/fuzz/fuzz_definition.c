@@ -59,7 +59,7 @@ take(const struct service_records *v)
 	enum tv_err err = registry_put_service(r, &v->service, v->checks, v->n, true);
 
 	TV_ASSERT(err == TV_OK ? registry_count(r, ENTRY_SERVICE) == 1 && registry_count(r, ENTRY_CHECK) <= v->n :
-	    r->first == NULL && err == TV_ELIMIT && v->n > ENTRIES_MAX);
+	    TAILQ_EMPTY(&r->entries) && err == TV_ELIMIT && v->n > ENTRIES_MAX);
 	registry_print(r, &first);
 	TV_ASSERT(!first.failed && registry_parse(again, buf_span(&first), "checks.json", why, sizeof(why)) == TV_OK);
 	TV_ASSERT(registry_count(again, ENTRY_CHECK) == registry_count(r, ENTRY_CHECK));

@@ -535,6 +535,12 @@ def test_streams_on_the_wire():
         got = exchange(follower, b"HEAD /v1/snapshot HTTP/1.1\r\nHost: x\r\n\r\n")
         assert got.startswith(b"HTTP/1.1 ") and got.endswith(b"\r\n\r\n"), got[:300]
         same_everywhere(servers)
+    # The piece in which the limit is crossed is still counted, so that the answer can say how large the archive is.
+    with Cluster(NET + ".23") as c:
+        node = c.servers(1, rpcd={"limits.snapshot_bytes_max": "1M", "limits.body_discard_max": "64k"})[0]
+        c.formed([node])
+        got = exchange(node, head, b"%x\r\n" % 1048577, bytes(1048577), b"\r\n0\r\n\r\n")
+        assert got.startswith(b"HTTP/1.1 413 ") and b"has 1048577 bytes" in got, got[:300]
 
 
 def test_one_at_a_time_and_a_client_that_leaves():

@@ -22,7 +22,7 @@
  *	OBJECT(name)		struct name, nested
  *	OMIT(kind)		U16, STR(max) or ADDR that is not written when zero or empty
  *
- * Reader: any order, unknown keys skipped, the last of duplicate keys wins,
+ * Reader: any order, unknown keys skipped, the last of duplicate keys wins (each has to be sound),
  * nil gives zero or empty (also for a whole object), integers of any width if
  * the value fits, str and bin alike, bytes also as an array of small integers.
  * Source: doc/wire.md, "dialect".

@@ -165,13 +165,7 @@ run_note(struct request *r)
 	update(r, span_str(statuses[r->endpoint->arg]), params_get(&r->query, "note"));
 }
 
-static bool
-is_status(struct span s)
-{
-	return span_eqs(s, "passing") || span_eqs(s, "warning") || span_eqs(s, "critical");
-}
-
-RECORD_LOCAL(check_update, (STR, Status), (STR, Output))
+RECORD_LOCAL_TITLED("checkUpdate", check_update, (STR, Status), (STR, Output))
 
 static void
 run_update(struct request *r)
@@ -180,7 +174,7 @@ run_update(struct request *r)
 
 	if (!api_decode(r, &check_update_schema, SJ_SNAKE, false, &b))
 		return;
-	if (!is_status(b.Status))
+	if (!entry_is_status(b.Status))
 		answer_text(r, 400, "Invalid check status: '%.*s'", SPAN_ARGS(b.Status));
 	else
 		update(r, b.Status, b.Output);

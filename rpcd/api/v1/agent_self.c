@@ -46,7 +46,7 @@ RECORD_LOCAL(self_config,
 	(CONST, Revision, "\"" TV_VERSION "\""), (BOOL, Server), (CONST, Version, "\"" API_VERSION_FULL "\""))
 RECORD_LOCAL(self_debug_config,
 	(STR, Datacenter), (STR, NodeName), (STR, NodeID), (STR, AdvertiseAddrLAN), (STR, AdvertiseAddrWAN),
-	(STR, SerfAdvertiseAddrLAN), (STR, SerfAdvertiseAddrWAN), (MAP, TaggedAddresses, SF_OMITEMPTY),
+	(STR, SerfAdvertiseAddrLAN), (STR, SerfAdvertiseAddrWAN), (MAP, TaggedAddresses),
 	(BOOL, ServerMode), (U64, ServerPort), (U64, SerfPortLAN), (U64, SerfPortWAN), (U64, HTTPPort),
 	(U64, KVMaxValueSize), (BOOL, ACLsEnabled), (STR, ACLDefaultPolicy))
 RECORD_LOCAL(self_section, (STR, Name), (MAP, Values))
@@ -295,6 +295,7 @@ on_info(void *ctx, struct span sections)
 	if (r == NULL)
 		return;
 	struct self *v = r->state;
+	show_config(r->api, v, &r->arena);	/* now: a reload may free what it borrows */
 	show_member(r->api, &member);
 	v->Member = buf_span(&member);
 	if (show_stats(r->api, sections, &v->Stats, &r->arena)) {
@@ -350,7 +351,6 @@ run_self(struct request *r)
 		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
 		return;
 	}
-	show_config(r->api, v, &r->arena);
 	if (admin_coords(r->api->admin, POOL_LAN, name, on_own_coord, a) != TV_OK)
 		ask_info(r, a);			/* gossipd is away */
 }

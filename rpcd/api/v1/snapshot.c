@@ -114,7 +114,7 @@ tell_end(struct request *r)
 	if (p->ended || p->id[0] == '\0')
 		return;
 	p->ended = true;
-	send_end(r->api->route, r->op.dc, r->op.token, span_str(p->server), span_str(p->id));
+	send_end(r->api->route, r->op.dc, api_token(r), span_str(p->server), span_str(p->id));
 }
 
 static void
