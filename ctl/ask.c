@@ -6,7 +6,7 @@
 
 #include "ctl/ctl.h"
 
-static void
+static void __attribute__((format(printf, 2, 0)))
 complain(const struct ctl *ctl, const char *fmt, va_list ap)
 {
 	struct buf text = BUF_INIT(1u << 20);
