@@ -464,10 +464,10 @@ static const struct step_reply {
 	[STEP_LIST] = { "listing", listed, KEPT(page) },
 	[STEP_DIFF] = { "comparing", compared, KEPT(diff) },
 	[STEP_FETCH] = { "fetching", fetched, KEPT(records) },
-	[STEP_APPLY] = { "writing", applied },
+	[STEP_APPLY] = { .what = "writing", .take = applied },
 	[STEP_COUNT] = { "counting", counted, KEPT(diff) },
-	[STEP_REACH] = { "writing how far it has come", reached },
-	[STEP_TELL] = { "", told },
+	[STEP_REACH] = { .what = "writing how far it has come", .take = reached },
+	[STEP_TELL] = { .what = "", .take = told },
 };
 
 static void
