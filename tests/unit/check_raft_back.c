@@ -358,6 +358,7 @@ START_TEST(each_leader_counts_anew)
 	feed_msg(&m);
 	ck_assert_uint_eq(status().kept, 3);
 	persist(4, 4);
+	ck_assert_uint_eq(status().kept, 3);		/* what the one before had said of 4 */
 	m.log_index = 4;
 	m.log_term = 4;
 	feed_msg(&m);
