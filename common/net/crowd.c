@@ -4,7 +4,7 @@
 #include "common/base/assert.h"
 #include "common/net/crowd.h"
 
-#define DUES_KEPT 1024			/* room for so many deadlines is kept when the last member has gone */
+#define LOOKS_KEPT 1024			/* room for so many is kept when the last member has gone */
 
 void
 crowd_init(struct crowd *c, const struct crowd_conf *conf)
@@ -72,7 +72,7 @@ bool
 crowd_come(struct crowd *c, struct crowd_member *m, uint64_t source)
 {
 	*m = (struct crowd_member){ .rank = 0 };
-	if (!deadlines_reserve(&c->dues, c->count + 1u))
+	if (!deadlines_reserve(&c->looks, c->count + 1u))
 		return false;		/* so that a deadline never wants memory */
 	if (tells_sources(c) && (m->source = add_source(c, source)) == NULL)
 		return false;
@@ -91,15 +91,15 @@ crowd_leave(struct crowd *c, struct crowd_member *m)
 		return;
 	while (m->streams > 0)
 		crowd_stream_end(c, m);
-	deadlines_remove(&c->dues, &m->due);
+	deadlines_remove(&c->looks, &m->look);
 	TAILQ_REMOVE(&c->ranks[m->rank], m, place);
 	if (m->source != NULL)
 		release_source(c, m->source);
 	m->source = NULL;
 	m->here = false;
 	c->count--;
-	if (c->count == 0 && c->dues.cap > DUES_KEPT)
-		deadlines_done(&c->dues);
+	if (c->count == 0 && c->looks.cap > LOOKS_KEPT)
+		deadlines_done(&c->looks);
 }
 
 void
@@ -111,7 +111,7 @@ crowd_done(struct crowd *c)
 		while ((m = TAILQ_FIRST(&c->ranks[i])) != NULL)
 			crowd_leave(c, m);
 	map_done(&c->own);
-	deadlines_done(&c->dues);
+	deadlines_done(&c->looks);
 }
 
 void
@@ -229,31 +229,42 @@ void
 crowd_set_until(struct crowd *c, struct crowd_member *m, struct mono until)
 {
 	TV_ASSERT(m->here);
-	if (until.ns == 0) {
-		deadlines_remove(&c->dues, &m->due);
-	} else if (m->due.place != 0) {
-		deadlines_move(&c->dues, &m->due, until);
-	} else {
-		m->due.when = until;
-		deadlines_add(&c->dues, &m->due);
+	m->until = until;
+	if (until.ns == 0)
+		return;			/* the look that was planned finds nothing */
+	if (m->look.place == 0) {
+		m->look.when = until;
+		deadlines_add(&c->looks, &m->look);
+	} else if (mono_before(until, m->look.when)) {
+		deadlines_move(&c->looks, &m->look, until);
 	}
 }
 
 struct crowd_member *
 crowd_late(struct crowd *c, struct mono now)
 {
-	struct deadline *d = deadlines_first(&c->dues);
+	struct deadline *d;
 
-	if (d == NULL || mono_before(now, d->when))
-		return NULL;
-	deadlines_remove(&c->dues, d);
-	return (void *)((char *)d - offsetof(struct crowd_member, due));
+	while ((d = deadlines_first(&c->looks)) != NULL && !mono_before(now, d->when)) {
+		struct crowd_member *m = (void *)((char *)d - offsetof(struct crowd_member, look));
+
+		if (mono_before(now, m->until)) {
+			deadlines_move(&c->looks, d, m->until);
+			continue;
+		}
+		deadlines_remove(&c->looks, d);
+		if (m->until.ns == 0)
+			continue;
+		m->until = MONO_ZERO;
+		return m;
+	}
+	return NULL;
 }
 
 struct mono
 crowd_next_look(const struct crowd *c)
 {
-	const struct deadline *d = deadlines_first(&c->dues);
+	const struct deadline *d = deadlines_first(&c->looks);
 
 	return d == NULL ? MONO_NEVER : d->when;
 }

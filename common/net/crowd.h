@@ -37,7 +37,8 @@ struct crowd_source {
 struct crowd_member {
 	TAILQ_ENTRY(crowd_member) place;
 	struct crowd_source *source;	/* NULL: the crowd does not tell sources apart */
-	struct deadline due;		/* when its time is over; due.place 0: never */
+	struct deadline look;		/* at `until`, or earlier */
+	struct mono until;		/* zero: no deadline */
 	unsigned streams;		/* under way */
 	uint8_t rank;
 	bool here;			/* in the crowd */
@@ -65,7 +66,7 @@ struct crowd {
 	struct crowd_conf conf;		/* the bounds may change at any time */
 	struct crowd_queue ranks[CROWD_RANKS];	/* each the longest there first */
 	struct map own;			/* struct crowd_source, those with members; unless conf.sources are shared */
-	struct deadlines dues;
+	struct deadlines looks;
 	unsigned count, streams;
 };
 
@@ -105,7 +106,7 @@ struct crowd_member *crowd_spare(const struct crowd *c);
 bool crowd_stream_begin(struct crowd *c, struct crowd_member *m);
 void crowd_stream_end(struct crowd *c, struct crowd_member *m);
 
-/* It may stay as it is until then; zero, or without memory for it: for good. */
+/* It may stay as it is until then; zero: for good.  Cheap: one that is put off again and again is moved seldom. */
 void crowd_set_until(struct crowd *c, struct crowd_member *m, struct mono until);
 /* One whose time is over, which has no deadline any more.  NULL: there is none. */
 struct crowd_member *crowd_late(struct crowd *c, struct mono now);

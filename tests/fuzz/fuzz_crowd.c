@@ -116,7 +116,7 @@ check_all(void)
 			TV_ASSERT(is->here == m->here);
 			if (!m->here)
 				continue;
-			TV_ASSERT(is->rank == m->rank && is->streams == m->streams && (is->due.place == 0 ? 0 : is->due.when.ns) == m->until);
+			TV_ASSERT(is->rank == m->rank && is->streams == m->streams && is->until.ns == m->until);
 			TV_ASSERT(is->source == NULL || (is->source->source == m->source &&
 			    is->source->members == members_of(m->source, false) && is->source->streams == members_of(m->source, true)));
 			streams += m->streams;

@@ -187,7 +187,7 @@ START_TEST(deadlines_are_kept)
 	crowd_set_until(&c, &m[0], MONO_S(12));		/* brought forward */
 	crowd_set_until(&c, &m[1], MONO_S(13));
 	late = crowd_late(&c, MONO_S(12));
-	ck_assert(late != NULL && late->due.place == 0);
+	ck_assert(late != NULL && late->until.ns == 0);
 	ck_assert_ptr_eq(crowd_late(&c, MONO_S(12)), late == &m[0] ? &m[2] : &m[0]);
 	ck_assert_ptr_null(crowd_late(&c, MONO_S(12)));
 	crowd_leave(&c, &m[1]);
