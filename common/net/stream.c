@@ -170,6 +170,22 @@ stream_wake(struct stream *s)
 	ev_feed_event(s->loop, &s->io, STREAM_WOKEN);
 }
 
+ssize_t
+stream_socket_read(int fd, void *dst, size_t room, bool peek)
+{
+	return recv(fd, dst, room, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
+}
+
+ssize_t
+stream_socket_write(int fd, struct iovec *parts, size_t count)
+{
+	struct msghdr m = { .msg_iov = parts, .msg_iovlen = count };
+
+	if (count == 1)
+		return send(fd, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 size_t
 stream_read(struct stream *s, void *dst, size_t room)
 {
@@ -177,7 +193,7 @@ stream_read(struct stream *s, void *dst, size_t room)
 
 	if (s->state != STREAM_OPEN || room == 0)
 		return 0;
-	n = s->seal != NULL ? s->seal->read(s->sealed, dst, room) : recv(s->fd, dst, room, MSG_DONTWAIT);
+	n = s->seal != NULL ? s->seal->read(s->sealed, dst, room) : stream_socket_read(s->fd, dst, room, false);
 	if (n > 0)
 		return (size_t)n;
 	if (n == 0)
@@ -194,7 +210,8 @@ stream_write(struct stream *s, const void *src, size_t n)
 
 	if (n == 0 || (s->state != STREAM_OPEN && s->state != STREAM_ENDED))
 		return 0;
-	done = s->seal != NULL ? s->seal->write(s->sealed, src, n) : send(s->fd, src, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	done = s->seal != NULL ? s->seal->write(s->sealed, src, n) :
+	    stream_socket_write(s->fd, &(struct iovec){ (void *)(uintptr_t)src, n }, 1);
 	if (done >= 0)
 		return (size_t)done;
 	if (errno != EAGAIN && errno != EINTR)

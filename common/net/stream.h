@@ -103,6 +103,14 @@ void stream_deadline(struct stream *s, double seconds);
 /* STREAM_WOKEN from the loop, whatever is watched. */
 void stream_wake(struct stream *s);
 
+/*
+ * The bytes of a plain socket alone, for an owner of thousands that waits for all of them in one epoll set and has no
+ * 200 bytes for the watchers of each (rpcd/http).  As recv(2), where peek leaves the bytes in the socket, and as
+ * sendmsg(2); they never wait, and raise no signal.
+ */
+ssize_t stream_socket_read(int fd, void *dst, size_t room, bool peek);
+ssize_t stream_socket_write(int fd, struct iovec *parts, size_t count);
+
 /* Reads at most room bytes once.  0: none now, or what `state` says. */
 size_t stream_read(struct stream *s, void *dst, size_t room);
 /*

@@ -21,24 +21,6 @@
 #define TIDE 128			/* connections; 24 KB each while they are busy */
 #define EVENTS_MAX 128			/* of connections in one turn */
 
-/* -- bytes ---------------------------------------------------------------- */
-
-ssize_t
-conn_read(const struct conn *c, void *dst, size_t room, bool peek)
-{
-	return recv(c->fd, dst, room, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
-}
-
-ssize_t
-conn_write(const struct conn *c, struct iovec *parts, size_t count)
-{
-	struct msghdr m = { .msg_iov = parts, .msg_iovlen = count };
-
-	if (count == 1)
-		return send(c->fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-	return sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 /* -- deadlines ------------------------------------------------------------ */
 
 /*
@@ -138,7 +120,7 @@ has_news(const struct crowd_member *m)
 	const struct conn *c = (const struct conn *)(const void *)m;
 	char byte;
 
-	return c->state == CONN_REST && c->partial == NULL && conn_read(c, &byte, 1, true) > 0;
+	return c->state == CONN_REST && c->partial == NULL && stream_socket_read(c->fd, &byte, 1, true) > 0;
 }
 
 /*
@@ -274,7 +256,7 @@ linger(struct http *h, struct conn *c)
 	ssize_t n = 1;
 
 	for (unsigned i = 0; i < LINGER_READS_MAX && n > 0; i++) {
-		n = conn_read(c, h->peek, h->peek_cap, false);
+		n = stream_socket_read(c->fd, h->peek, h->peek_cap, false);
 		http_forget(h, n > 0 ? (size_t)n : 0);
 	}
 	if (n >= 0 || (errno != EAGAIN && errno != EINTR))

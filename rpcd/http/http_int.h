@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/net/crowd_timer.h"
 #include "common/net/listener.h"
+#include "common/net/stream.h"
 #include "rpcd/http/http.h"
 #include "rpcd/http/http_scan.h"
 #include "rpcd/http/response_head.h"
@@ -137,10 +138,6 @@ struct exchange {
 };
 
 /* -- http_conns.c -- */
-/* As recv(2), without a wait; peek: the bytes stay in the socket. */
-ssize_t conn_read(const struct conn *c, void *dst, size_t room, bool peek);
-/* As sendmsg(2), without a wait. */
-ssize_t conn_write(const struct conn *c, struct iovec *parts, size_t count);
 /* TV_ESYS: no descriptor left. */
 enum tv_err conns_init(struct http *h);
 /* Closes all. */

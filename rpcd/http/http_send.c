@@ -235,7 +235,7 @@ send_rest(const struct conn *c)
 		{ .iov_base = b->body.data == NULL ? NULL : b->body.data + body, .iov_len = b->body.len - body },
 	};
 
-	return conn_write(c, parts, parts[1].iov_len == 0 ? 1 : 2);
+	return stream_socket_write(c->fd, parts, parts[1].iov_len == 0 ? 1 : 2);
 }
 
 enum push {

@@ -455,7 +455,7 @@ feed_body(struct exchange *x, const uint8_t *bytes, size_t n)
 static bool
 consume(struct http *h, struct conn *c, size_t n)
 {
-	if (n == 0 || conn_read(c, h->peek, n, false) == (ssize_t)n)
+	if (n == 0 || stream_socket_read(c->fd, h->peek, n, false) == (ssize_t)n)
 		return true;
 	conn_end(h, c);
 	return false;
@@ -555,7 +555,7 @@ receive_body(struct http *h, struct conn *c)
 {
 	for (unsigned i = 0; i < BODY_READS_MAX; i++) {
 		size_t want = body_want(h, c->x);
-		ssize_t n = conn_read(c, h->peek, want, c->x->chunked || c->x->feeds);
+		ssize_t n = stream_socket_read(c->fd, h->peek, want, c->x->chunked || c->x->feeds);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -583,7 +583,7 @@ say_continue(const struct conn *c)
 
 	struct iovec part = { (void *)(uintptr_t)text, sizeof(text) - 1 };
 
-	return conn_write(c, &part, 1) == (ssize_t)part.iov_len;
+	return stream_socket_write(c->fd, &part, 1) == (ssize_t)part.iov_len;
 }
 
 /* Its head was copied; of the n bytes in h->peek all but the first `taken` are still in the socket. */
@@ -600,7 +600,7 @@ begin_request(struct http *h, struct exchange *x, const struct http_head *head, 
 		body = (size_t)x->req.head.body_announced;
 	c->x = x;
 	c->more = c->ended || n > head->len + body || n == h->peek_cap;
-	if (conn_read(c, h->peek + taken, left + body, false) != (ssize_t)(left + body)) {
+	if (stream_socket_read(c->fd, h->peek + taken, left + body, false) != (ssize_t)(left + body)) {
 		conn_end(h, c);
 	} else if (!wanted) {
 		run_request(h, x);
@@ -663,7 +663,7 @@ take_pieces(struct http *h, struct conn *c, size_t n)
 	if (!c->listener->is_unix)
 		return true;
 	buf_put(&p->taken, fresh, len);
-	return !p->taken.failed && conn_read(c, fresh, len, false) == (ssize_t)len;
+	return !p->taken.failed && stream_socket_read(c->fd, fresh, len, false) == (ssize_t)len;
 }
 
 /* A head of which n bytes have come: its rest wakes us. */
@@ -683,7 +683,7 @@ keep_head(struct http *h, struct conn *c, const struct http_head *head, size_t n
 static bool
 peek(struct http *h, struct conn *c, size_t taken, size_t *n)
 {
-	ssize_t got = conn_read(c, h->peek + taken, h->peek_cap - taken, true);
+	ssize_t got = stream_socket_read(c->fd, h->peek + taken, h->peek_cap - taken, true);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;

@@ -18,9 +18,9 @@ HOMES = {
     ("rename", "renameat", "renameat2"): ("common/base/file.c", "raftd/store/store_spare.c", "raftd/fsm/copy/replace.c"),
     ("inet_pton", "inet_ntop", "inet_aton", "inet_addr", "inet_ntoa"): ("common/base/addr.c",),
     # Bytes of a connection.  The others: messages to the log and to the monitor of helpers, which no loop waits for, and a datagram.
-    # clusterctl waits in the call.  HTTP looks at heads before it takes them, and has an epoll set of its own for thousands that wait.
+    # clusterctl waits in the call.
     ("recv", "send"): ("common/net/stream.c", "common/base/log_out.c", "common/proc/helper_main.c", "common/proc/helper_monitor.c",
-                       "rpcd/check/probe_udp.c", "ctl/raftd_leave.c", "rpcd/http/http_conns.c"),
+                       "rpcd/check/probe_udp.c", "ctl/raftd_leave.c"),
     ("accept4",): ("common/net/listener.c",),
 }
 APART = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)     # comments and texts
