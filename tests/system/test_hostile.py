@@ -445,6 +445,9 @@ def taken_places():
         for s in waiters:
             s.sendall(b"GET /v1/kv/w?index=%d&wait=5m HTTP/1.1\r\nHost: x\r\n\r\n" % index)
         wait_for("they wait", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 5)
+        upload = connect(n, source="%s.202" % c.net)    # its handler has begun
+        upload.sendall(b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n" + bytes(10))
+        wait_for("it is under way", lambda: n.get("/v1/snapshot/restore").json()["Phase"] == "receiving")
         # nothing, half a head, half a body: four addresses with twenty each
         starts = (b"", b"GET /v1/kv/a HT", b"PUT /v1/kv/a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
         strangers = []
@@ -458,6 +461,9 @@ def taken_places():
             assert int(n.stats("rpcd")["http_conns"]) <= 60
         assert int(n.stats("rpcd")["http_conns_evicted"]) >= 80
         assert n.get("/v1/status/leader", unix=True).status == 200
+        upload.sendall(bytes(30))
+        assert statuses(upload.recv(65536)) == [500]
+        upload.close()
         n.kv_put("w", b"2")
         for s in waiters:           # a request under way was never ended for them
             assert statuses(s.recv(65536)) == [200]

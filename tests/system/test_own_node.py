@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What an agent tells of its node.  node_meta and tagged_addresses of cluster.conf: the catalog, DNS and the agent say them,
 they follow a reload, and the leader's passes leave them alone."""
+import http.client
 import json
 import os
 import sys
@@ -103,6 +104,24 @@ def test_bad_file():
         assert node.self_told()["Meta"] == dict(SEGMENT, rack="r1")
 
 
+def test_self_while_it_is_reloaded():
+    """/v1/agent/self waits for gossipd; what it says of the configuration is of the moment when it answers."""
+    with Cluster("127.151.5") as c:
+        node = c.add("n1", 1, raftd=OFTEN, rpcd=SOON, **{"node_meta.rack": "r1" * 200}).start()
+        c.formed([node])
+        node.signal(signal.SIGSTOP, "gossipd")
+        told = http.client.HTTPConnection(node.addr, 8500, timeout=60)
+        told.request("GET", "/v1/agent/self")
+        assert node.get("/v1/status/leader").status == 200      # it came later: the other one has begun
+        for i in range(20):
+            node.set_common(**{"node_meta.rack": "r2-%02d" % i + "x" * 400})
+            node.signal(signal.SIGHUP, "rpcd")
+            wait_for("the reload is done", lambda: node.log("rpcd").count("configuration reloaded") > i)
+        node.signal(signal.SIGCONT, "gossipd")
+        meta = json.loads(told.getresponse().read())["Meta"]
+        assert meta == dict(SEGMENT, rack="r2-19" + "x" * 400), meta
+
+
 def test_without_the_right():
     """The agent's token may not write the node: `status` says what is missing, and with it the catalog follows."""
     with Cluster("127.151.3") as c:
@@ -149,4 +168,4 @@ def test_self():
         assert version["HumanVersion"].startswith("1.10.0+triumvir.") and sorted(version) == ["BuildDate", "FIPS", "HumanVersion", "SHA"]
 
 
-main(test_as_configured, test_bad_file, test_without_the_right, test_self)
+main(test_as_configured, test_bad_file, test_self_while_it_is_reloaded, test_without_the_right, test_self)
