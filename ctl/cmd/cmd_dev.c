@@ -101,7 +101,7 @@ become_ordinary(const struct passwd *pw)
 	    setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0);
 }
 
-/* The user to run as when started by root: the one that called sudo, else "nobody". */
+/* The user that the daemons run as when root starts them: the caller of sudo, else the user "nobody". */
 static const struct passwd *
 ordinary_user(void)
 {

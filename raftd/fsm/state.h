@@ -150,7 +150,7 @@ struct fsm {
 	struct fsm_view *views;
 	_Atomic unsigned views_open;
 	size_t kept_bytes;		/* in all of them */
-	bool views_shut;		/* no new ones for now */
+	bool views_shut;		/* readers with a view wait for views_admit() */
 	struct watches *watches;
 	struct acl_rights_table *rights;	/* has a lock of its own */
 	struct addresses *addresses;	/* has one, too: catalog/address.c */
