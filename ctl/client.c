@@ -353,12 +353,12 @@ struct waiting {
 };
 
 static int
-on_wait(void *ctx, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+on_wait(void *ctx, curl_off_t down_total UNUSED, curl_off_t down UNUSED, curl_off_t up_total UNUSED,
+    curl_off_t up UNUSED)
 {
 	struct waiting *w = ctx;
 	int64_t s = mono_ms(mono_sub(clock_mono(), w->since)) / 1000;
 
-	(void)down_total, (void)down, (void)up_total, (void)up;
 	if (s >= TELL_AFTER_S)
 		progress_show(&w->p, "waiting for an answer from %s, for %lld s now", w->addr, (long long)s);
 	return 0;

@@ -253,12 +253,11 @@ on_hello(void *ctx UNUSED, void *conn, const struct frame *f)
 }
 
 static void
-on_close(void *ctx, void *conn, enum tv_err why)
+on_close(void *ctx UNUSED, void *conn, enum tv_err why UNUSED)
 {
 	struct client *c = conn;
 	struct pending *p;
 
-	(void)ctx, (void)why;
 	while ((p = handlers_unpend(c->h, c, UINT64_MAX)) != NULL)
 		free(p);
 	handlers_join_gone(c);

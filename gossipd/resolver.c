@@ -144,11 +144,10 @@ on_ended(void *ctx, enum helper_end why)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int events)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct resolve *l = w->data;
 
-	(void)loop, (void)events;
 	fail_rest(l, l->failed != NULL ? l->failed : SILENT);
 }
 

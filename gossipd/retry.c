@@ -345,11 +345,10 @@ look_up(struct retry *r, bool files)
  * together that formed apart, which happens when it starts during a network fault.
  */
 static void
-on_retry(struct ev_loop *loop, ev_timer *w, int revents)
+on_retry(struct ev_loop *loop UNUSED, ev_timer *w, int revents UNUSED)
 {
 	struct retry *r = w->data;
 
-	(void)loop, (void)revents;
 	retry_wait_longer(r->e, w, &r->wait);
 	if (r->joins > 0 || r->e->leaving)
 		return;

@@ -433,12 +433,11 @@ lock_down(struct daemon_spec *d, const struct privdrop *plan, struct trouble *t)
 }
 
 static void
-notify(const char *text)
+notify(const char *text UNUSED)
 {
 #ifdef HAVE_SYSTEMD
 	(void)sd_notify(0, text);	/* there is no one to tell of a failure */
 #else
-	(void)text;
 #endif
 }
 

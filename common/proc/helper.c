@@ -327,12 +327,11 @@ on_restart(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 }
 
 static void
-on_idle(struct ev_loop *loop, ev_timer *w, int events UNUSED)
+on_idle(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct helper *h = w->data;
 	bool served = h->now->chan != NULL;
 
-	(void)loop;
 	if (h->wanted)
 		return;
 	h->retiring = false;

@@ -51,9 +51,8 @@ static struct {
 } served;
 
 static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+on_frame(void *ctx UNUSED, struct chan *c, const struct frame *f)
 {
-	(void)ctx;
 	if (f->type == MSG_PING && (f->flags & FRAME_REPLY) == 0)
 		return chan_send(c, MSG_PING, FRAME_REPLY, f->id, MSG_EMPTY);
 	return served.on_frame(served.ctx, c, f);

@@ -5,11 +5,10 @@
 #include "common/proc/loop_turns.h"
 
 static void
-on_begin(struct ev_loop *loop, ev_check *w, int revents)
+on_begin(struct ev_loop *loop UNUSED, ev_check *w, int revents UNUSED)
 {
 	struct loop_turns *t = w->data;
 
-	(void)loop, (void)revents;
 	t->since = clock_mono();
 }
 
@@ -18,12 +17,11 @@ on_begin(struct ev_loop *loop, ev_check *w, int revents)
  * turn and the call that waits.
  */
 static void
-on_end(struct ev_loop *loop, ev_prepare *w, int revents)
+on_end(struct ev_loop *loop UNUSED, ev_prepare *w, int revents UNUSED)
 {
 	struct loop_turns *t = w->data;
 	struct mono cpu = clock_thread_cpu(), wall;
 
-	(void)loop, (void)revents;
 	if (t->since.ns > 0) {
 		wall = mono_sub(clock_mono(), t->since);
 		histogram_add(&t->wall, wall);

@@ -4,11 +4,10 @@
 #include "ctl/acl.h"
 
 static void
-print_config(json_t *safe, const json_t *thing)
+print_config(json_t *safe, const json_t *thing UNUSED)
 {
 	const json_t *config = json_object_get(safe, "Config");
 
-	(void)thing;
 	if (json_object_size(config) > 0) {
 		puts("Config:");
 		out_json(config);

@@ -13,8 +13,7 @@ wait_end(struct wait *w, bool timed_out)
 static void
 on_timer(struct ev_loop *loop, ev_timer *t, int events)
 {
-	(void)loop;
-	(void)events;
+	(void)loop, (void)events;
 	wait_end(t->data, true);
 }
 

@@ -13,11 +13,10 @@ struct members {
 };
 
 static void
-on_change(void *ctx, struct member_slot *s, uint8_t before)
+on_change(void *ctx, struct member_slot *s UNUSED, uint8_t before UNUSED)
 {
 	struct members *v = ctx;
 
-	(void)s, (void)before;
 	if (v->conf.on_change != NULL && v->gossip.synced)
 		v->conf.on_change(v->conf.ctx);
 }

@@ -263,11 +263,10 @@ ask_some(struct recursors *r)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *w, int events)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
 	struct recursors *r = w->data;
 
-	(void)loop, (void)events;
 	if (r->under_way > 0)
 		return;			/* the round goes on */
 	r->round = clock_mono();

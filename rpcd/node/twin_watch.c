@@ -70,13 +70,12 @@ is_to_be_logged(const struct twin_watch *w, struct mono now)
 }
 
 static void
-on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
+on_timer(struct ev_loop *loop UNUSED, ev_timer *timer, int revents UNUSED)
 {
 	struct twin_watch *w = timer->data;
 	struct mono now = clock_mono();
 	struct twin t;
 
-	(void)loop, (void)revents;
 	if (!twins_find(w->conf.members, &w->conf.self, &t)) {
 		on_none(w);
 		return;

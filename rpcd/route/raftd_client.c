@@ -61,11 +61,10 @@ on_frame(void *ctx, struct chan *c UNUSED, const struct frame *f)
 }
 
 static void
-on_down(void *ctx, enum tv_err why, unsigned failures)
+on_down(void *ctx, enum tv_err why UNUSED, unsigned failures UNUSED)
 {
 	struct raftd_client *r = ctx;
 
-	(void)why, (void)failures;
 	r->status = (struct raftd_client_status){ .up = false };
 	r->conf.on_change(r->conf.ctx);
 }

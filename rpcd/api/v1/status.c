@@ -1,6 +1,4 @@
 /* /v1/status/: who leads.  Answered without asking for a leader. */
-#include "common/record/records.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 const struct endpoint api_status[] = {
