@@ -59,6 +59,8 @@ struct request_head {
 	uint64_t body_announced;	/* Content-Length; 0: none, or chunked */
 	bool on_loopback;		/* came in over TCP at a loopback address */
 	bool on_socket;			/* came in over the unix socket */
+	bool on_tls;			/* came in sealed */
+	const char *peer_san;		/* whom the client's certificate names; NULL: none, or not over TLS */
 	int64_t uid;			/* of the client there; -1: not known */
 };
 
