@@ -141,4 +141,4 @@ rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/lib
 	common/libtvjson.a $(RT_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md rpcd/acl/README.md rpcd/audit/README.md rpcd/cache/README.md rpcd/check/README.md \
 	rpcd/checks/README.md rpcd/event/README.md rpcd/gossip/README.md rpcd/node/README.md rpcd/replicate/README.md \
-	rpcd/wan/README.md
+	rpcd/tls/README.md rpcd/tls/tls_server.h rpcd/wan/README.md

@@ -30,7 +30,7 @@ ROOMS = {
               "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/rules/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
               "raftd/members/", "raftd/login/serve/key_fetch", ("raftd/serve/", "raftd/login/serve/"), "raftd/opening", "raftd/main"],
     "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/audit/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/",
-             "rpcd/replicate/", "rpcd/registry/", "rpcd/checks/", "rpcd/names/", "rpcd/node/", ("rpcd/api/", "rpcd/api/v1/"), "rpcd/http/", "rpcd/rpcd", ("rpcd/opening", "rpcd/info"), "rpcd/main"],
+             "rpcd/replicate/", "rpcd/registry/", "rpcd/checks/", "rpcd/names/", "rpcd/node/", ("rpcd/api/", "rpcd/api/v1/"), "rpcd/tls/", "rpcd/http/", "rpcd/rpcd", ("rpcd/opening", "rpcd/info"), "rpcd/main"],
     "ctl": ["ctl/", "ctl/cmd/", ("ctl/verbs", "ctl/run", "ctl/help", "ctl/main")],
 }
 # What a program uses of another one: the archive's format, and the names of roles.

@@ -1,0 +1,132 @@
+/*
+ * The server's side of TLS 1.2 and 1.3 (OpenSSL 3): sessions on connections that others have accepted (rpcd/http).
+ *
+ * No private key is in this process: signatures are asked for by `sign` (rpcd/keys), from threads.  A handshake that
+ * needs one pauses before it does, and goes on in one of a few threads; resumed ones, and all bytes of sessions that
+ * stand, never leave the loop and never wait for a signer.
+ *
+ * Certificates are replaced as a whole; sessions that stand, or whose handshake is under way, keep the ones they began
+ * with.  A client's certificate admits it to the port, and gives it no rights.
+ */
+#ifndef TV_RPCD_TLS_TLS_SERVER_H
+#define TV_RPCD_TLS_TLS_SERVER_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+#include "common/base/mono.h"
+#include "common/base/rd.h"
+#include "common/net/stream.h"
+
+#define TLS_SIGNATURE_BYTES_MAX 1024	/* RSA of 8192 bits */
+
+struct tls_server;
+struct tls_conn;
+
+/* What is signed: a digest, but for Ed25519, which takes the message. */
+enum tls_alg {
+	TLS_ECDSA_SHA256, TLS_ECDSA_SHA384, TLS_ECDSA_SHA512,
+	TLS_RSA_PKCS1_SHA256, TLS_RSA_PKCS1_SHA384, TLS_RSA_PKCS1_SHA512,
+	TLS_RSA_PSS_SHA256, TLS_RSA_PSS_SHA384, TLS_RSA_PSS_SHA512,	/* the salt as long as the digest */
+	TLS_ED25519,
+};
+
+/*
+ * A signature as TLS has it (ECDSA: DER), by the private key `number`; *len is the room in sig, at most
+ * TLS_SIGNATURE_BYTES_MAX, and becomes what was written.  Called from several threads at once; may wait until the
+ * deadline (of clock_mono()), and no longer.
+ */
+typedef enum tv_err tls_sign(void *ctx, uint64_t number, enum tls_alg alg, struct span what, uint8_t *sig, size_t *len,
+    struct mono deadline);
+
+struct tls_server_conf {
+	struct ev_loop *loop;
+	tls_sign *sign;
+	void *ctx;
+	bool h2;				/* offer HTTP/2 (ALPN) besides HTTP/1.1 */
+	struct mono handshake_timeout;	/* of one: how long a signature may be waited for */
+	unsigned waiting_max;		/* handshakes in the queue of the threads; 0: a default */
+};
+
+enum tls_ask {
+	TLS_ASK_NOTHING,
+	TLS_ASK,			/* a client's certificate is asked for, and verified if there is one */
+	TLS_REQUIRE,			/* without a good one there is no session */
+};
+
+/* Borrowed for the call. */
+struct tls_identity {
+	struct span chain;		/* PEM: the server's certificate, then those between it and its CA */
+	uint64_t key;			/* the number of its private key, for tls_sign */
+	struct span ca;			/* PEM: whose clients' certificates are good; empty: with TLS_ASK_NOTHING only */
+	enum tls_ask ask;
+	bool only_tls13;
+	/* OpenSSL's names with colons, of TLS 1.2; NULL: our choice.  The order of clients does not count. */
+	const char *ciphers;
+};
+
+/* Nothing is there yet; the library must have been begun.  NULL: no memory. */
+struct tls_server *tls_server_new(const struct tls_server_conf *conf);
+/*
+ * From now on new sessions are like this.  Where `ca` or `ask` differ from before, no older session can be resumed.
+ * An error leaves what was there, and errbuf has a sentence.
+ */
+enum tv_err tls_server_identify(struct tls_server *s, const struct tls_identity *id, char *errbuf, size_t cap);
+/*
+ * No handshake waits any more, and no thread runs afterwards; to be called once a waiting tls_sign returns at
+ * once.  All connections were ended.  NULL: nothing.
+ */
+void tls_server_free(struct tls_server *s);
+
+/*
+ * A session on fd, which stays the caller's, connected and non-blocking.  changed: called from the loop when a thread
+ * is done with it; never before tls_shake() has returned.  NULL: none (no certificate, no memory).
+ */
+struct tls_conn *tls_accept(struct tls_server *s, int fd, void (*changed)(void *ctx), void *ctx);
+/*
+ * 1: the session stands; 0: wait: for the socket (tls_wants_write() says for what), or, while tls_is_away(), for
+ * `changed`, whatever the socket tells; -1: it failed, and the server has counted it.
+ */
+int tls_shake(struct tls_conn *t);
+bool tls_wants_write(const struct tls_conn *t);
+bool tls_is_away(const struct tls_conn *t);
+/* Once the session stands.  What was chosen by ALPN: HTTP/2?  Otherwise HTTP/1.1. */
+bool tls_is_h2(const struct tls_conn *t);
+/*
+ * The name in the certificate of the client: its first URI, name of DNS or address of mail ("uri:spiffe://...", "dns:a.b",
+ * "email:..."), or its common name ("cn:..."); printable, at most 255 bytes.  NULL: it has shown none.
+ */
+const char *tls_peer_san(const struct tls_conn *t);
+/* close_notify, best effort: before the socket's own end. */
+void tls_say_end(struct tls_conn *t);
+/*
+ * At any time, also while a thread has it: it is freed when that returns, but fd, which threads never touch, may be
+ * closed at once.  `changed` is not called any more.  NULL: nothing.
+ */
+void tls_end(struct tls_conn *t);
+/*
+ * read: 0 only after the peer's close_notify; -1 with errno 0: it ended without; EAGAIN as stream.h says.  `sealed` is
+ * a struct tls_conn.
+ */
+extern const struct stream_seal tls_conn_seal;
+
+struct tls_server_stats {
+	uint64_t full, resumed;		/* handshakes that ended well */
+	uint64_t tls12, tls13;		/* of both */
+	uint64_t client_certs;		/* of both: the client has shown one */
+	uint64_t failed_not_tls;	/* no ClientHello: plain HTTP, garbage */
+	uint64_t failed_no_match;	/* no version, suite, group or protocol in common */
+	uint64_t failed_client_cert;	/* none although it is required, or a bad one */
+	uint64_t failed_refused;	/* by the client: it does not trust our certificate, for example */
+	uint64_t failed_cut;		/* the client went */
+	uint64_t failed_signer;		/* no signature, or not in time */
+	uint64_t failed_other;
+	uint64_t refused_full;		/* too many waited for a thread */
+	unsigned waiting, waiting_most;	/* for a thread, now and at most */
+	unsigned threads;		/* that run */
+};
+void tls_server_stats(const struct tls_server *s, struct tls_server_stats *out);
+
+#endif
