@@ -65,5 +65,11 @@ common_libtvrt_a_SOURCES += \
 	common/net/crowd_timer.c common/net/crowd_timer.h common/net/listener.h
 common_libtvcore_a_SOURCES += common/net/noise.c common/net/noise.h common/net/crowd.c common/net/crowd.h common/record/member.c common/record/member.h common/record/member_table.c common/record/member_table.h
 
+# TLS, for those programs that speak it: they link $(TLS_LIBS) before RT_LIBS.
+noinst_LIBRARIES += common/libtvtls.a
+common_libtvtls_a_SOURCES = common/net/tls.c common/net/tls.h common/net/tls_client.c common/net/tls_client.h
+common_libtvtls_a_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
+TLS_LIBS = common/libtvtls.a $(OPENSSL_LIBS)
+
 EXTRA_DIST += common/README.md common/acl/README.md common/base/README.md common/conf/README.md common/filter/README.md \
 	common/net/README.md common/proc/README.md common/record/README.md common/text/README.md
