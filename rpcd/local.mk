@@ -1,7 +1,7 @@
 # rpcd: one library for each room, the lower ones below.  The link line of rpcd lists each of them once, the upper ones
 # first, so that none can need one above it.
 noinst_LIBRARIES += rpcd/librpcconf.a rpcd/librpcgossip.a rpcd/librpcwan.a rpcd/librpcroute.a
-rpcd_librpcconf_a_SOURCES = rpcd/opts.c rpcd/opts.h
+rpcd_librpcconf_a_SOURCES = rpcd/opts.c rpcd/opts_tls.c rpcd/opts.h
 # The audit trail: lines, which are pure, and their way to the log or a file.
 noinst_LIBRARIES += rpcd/librpcaudit.a
 rpcd_librpcaudit_a_SOURCES = rpcd/audit/audit_line.c rpcd/audit/audit_line.h rpcd/audit/trail.c rpcd/audit/trail.h \

@@ -10,6 +10,30 @@
 #define REQUEST_OVERHEAD 4096		/* of an operation beside key and value */
 
 #define F(field_) offsetof(struct rpcd_conf, field_)
+#define TLS(use_, field_) F(tls[RPCD_TLS_##use_].field_)
+
+/* Of a block of tls: files, all live, since they are read anew whenever they change. */
+#define TLS_FILES(block_, use_, whose_) \
+	{ "tls." block_ ".cert_file", CONF_PATH, TLS(use_, cert_file), NULL, NULL, NULL, NULL, CONF_LIVE, \
+	    "certificate " whose_ ", and behind it those that lead to its issuer: PEM" }, \
+	{ "tls." block_ ".key_file", CONF_PATH, TLS(use_, key_file), NULL, NULL, NULL, NULL, CONF_LIVE, \
+	    "its private key: PEM, not encrypted" }, \
+	{ "tls." block_ ".ca_file", CONF_PATH, TLS(use_, ca_file), NULL, NULL, NULL, NULL, CONF_LIVE, \
+	    "certificates of those who vouch for the other side: PEM" }, \
+	{ "tls." block_ ".ca_path", CONF_PATH, TLS(use_, ca_path), NULL, NULL, NULL, NULL, CONF_LIVE, \
+	    "the same: a folder of such files" }
+/* Of those that are for who connects to us. */
+#define TLS_INCOMING(block_, use_) \
+	{ "tls." block_ ".verify_incoming", CONF_BOOL, TLS(use_, verify_incoming), "false", NULL, NULL, NULL, \
+	    CONF_LIVE, "only clients with a certificate of ca_file or ca_path are let in" }, \
+	{ "tls." block_ ".verify_incoming", CONF_GIVEN, TLS(use_, verify_incoming_given), NULL, NULL, NULL, NULL, \
+	    CONF_LIVE, "whether the file says so" }, \
+	{ "tls." block_ ".tls_min_version", CONF_CHOICE, TLS(use_, min_version), "TLSv1_2", NULL, NULL, \
+	    "TLSv1_2|TLSv1_3", CONF_LIVE, "older versions of TLS are refused" }, \
+	{ "tls." block_ ".tls_min_version", CONF_GIVEN, TLS(use_, min_version_given), NULL, NULL, NULL, NULL, \
+	    CONF_LIVE, "whether the file says so" }, \
+	{ "tls." block_ ".tls_cipher_suites", CONF_LIST, TLS(use_, suites), NULL, NULL, NULL, NULL, CONF_LIVE, \
+	    "suites of TLS 1.2; none: all that are good; those of TLS 1.3 cannot be chosen" }
 
 const struct conf_opt rpcd_opts[] = {
 	/* key, type, field, default, min, max, choices, on reload, help */
@@ -29,6 +53,17 @@ const struct conf_opt rpcd_opts[] = {
 	    "\"Name: value\" headers added to every answer" },
 	{ "http_idle_timeout", CONF_DURATION, F(http_idle_timeout), "2m", "1s", "24h", NULL, CONF_RESTART,
 	    "time for a request's head, for its body, and for reading the answer; blocking queries do not count" },
+	{ "https_addresses", CONF_LIST, F(https_addresses), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "addresses of the HTTP API over TLS; without any those of http_addresses" },
+	{ "https_port", CONF_PORT, F(https_port), "0", "0", NULL, NULL, CONF_RESTART,
+	    "port of the HTTP API over TLS, 8501 where it is used; 0: off" },
+	TLS_FILES("defaults", DEFAULTS, "of this node"),
+	TLS_INCOMING("defaults", DEFAULTS),
+	TLS_FILES("https", HTTPS, "of HTTPS"),
+	TLS_INCOMING("https", HTTPS),
+	{ "tls.https.ask_incoming", CONF_BOOL, TLS(HTTPS, ask_incoming), "false", NULL, NULL, NULL, CONF_LIVE,
+	    "clients are asked for a certificate, and let in without one; one that is shown must be right" },
+	TLS_FILES("checks", CHECKS, "that HTTP, gRPC, H2PING and TCP checks show"),
 	{ "dns_addresses", CONF_LIST, F(dns_addresses), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "addresses of the DNS interface; without any those of http_addresses" },
 	{ "dns_port", CONF_PORT, F(dns_port), "8600", "0", NULL, NULL, CONF_RESTART,
@@ -92,6 +127,8 @@ const struct conf_opt rpcd_opts[] = {
 	{ "limits.http_max_conns_per_client", CONF_U64, F(http_max_conns_per_client), "200", "1", "1000000", NULL,
 	    CONF_LIVE,
 	    "HTTP connections of one client, an IPv4 address or an IPv6 /64; further ones get 429" },
+	{ "limits.https_handshake_timeout", CONF_DURATION, F(https_handshake_timeout), "5s", "100ms", "1m", NULL,
+	    CONF_LIVE, "a connection over TLS whose handshake has not ended is closed after this" },
 	{ "limits.header_bytes_max", CONF_SIZE, F(header_bytes_max), "16k", "4k", "64k", NULL, CONF_RESTART,
 	    "request line and headers" },
 	{ "limits.body_bytes_max", CONF_SIZE, F(body_bytes_max), "1M", "1k", "32M", NULL, CONF_LIVE,
@@ -311,7 +348,7 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 
 	if (err != TV_OK || (err = check_origins(c, errbuf, cap)) != TV_OK ||
 	    (err = check_headers(&c->response_headers, errbuf, cap)) != TV_OK ||
-	    (err = check_audit(c, errbuf, cap)) != TV_OK)
+	    (err = check_audit(c, errbuf, cap)) != TV_OK || (err = rpcd_conf_check_tls(c, errbuf, cap)) != TV_OK)
 		return err;
 	if (c->bodies_bytes_max < c->body_bytes_max || c->bodies_bytes_max < c->kv_max_value_size ||
 	    c->bodies_bytes_max < c->txn_max_req_len)

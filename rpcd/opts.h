@@ -17,6 +17,20 @@ enum rpcd_token {
 	RPCD_TOKEN_CONFIG_FILE,		/* of what services.d defines without one; else the agent's */
 	RPCD_TOKENS
 };
+/* Blocks of tls: what it is used for. */
+enum rpcd_tls_use { RPCD_TLS_DEFAULTS, RPCD_TLS_HTTPS, RPCD_TLS_CHECKS, RPCD_TLS_USES };
+/* In the order of the option's choices. */
+enum rpcd_tls_version { RPCD_TLS_1_2, RPCD_TLS_1_3 };
+/* One of these blocks, as the file has it. */
+struct rpcd_tls {
+	char *cert_file, *key_file;	/* NULL: none */
+	char *ca_file, *ca_path;	/* a file, or a folder of such files; one at most */
+	bool verify_incoming, verify_incoming_given;	/* who connects shows a certificate of these */
+	bool ask_incoming;		/* is asked for one, and may have none; HTTPS alone */
+	int min_version;		/* enum rpcd_tls_version */
+	bool min_version_given;
+	struct conf_list suites;	/* of TLS 1.2, by Consul's names, each with commas perhaps; none: ours */
+};
 /* In the order of the option's choices. */
 enum audit_to { AUDIT_TO_AUTO, AUDIT_TO_OFF, AUDIT_TO_LOG, AUDIT_TO_FILE };
 
@@ -24,6 +38,8 @@ struct rpcd_conf {
 	/* listeners */
 	struct conf_list http_addresses;
 	uint16_t http_port;			/* 0: no HTTP over TCP */
+	struct conf_list https_addresses;	/* none: those of HTTP; see rpcd_https_addresses() */
+	uint16_t https_port;			/* 0: no HTTPS */
 	uint16_t dns_port;			/* 0: no DNS */
 	struct conf_list dns_addresses;		/* none: those of HTTP */
 	struct conf_list response_headers;	/* "Name: value" */
@@ -33,7 +49,10 @@ struct rpcd_conf {
 	struct conf_list http_origins;		/* "https://ui.example.com": sites whose pages may ask us */
 	struct mono http_idle_timeout;
 
+	struct rpcd_tls tls[RPCD_TLS_USES];	/* see rpcd_tls_for() */
+
 	/* limits on clients */
+	struct mono https_handshake_timeout;
 	uint64_t http_max_conns, http_max_conns_per_client;
 	uint64_t header_bytes_max, body_bytes_max, bodies_bytes_max, body_discard_max;
 	uint64_t answer_bytes_max, answers_bytes_max, gzip_bytes_max;
@@ -92,5 +111,21 @@ extern const size_t rpcd_opt_count;
  * beyond loopback without http_allow_remote.  TV_EINVAL otherwise; with a sentence that begins with the key.
  */
 enum tv_err rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap);
+
+/* The addresses of HTTPS; they matter only with https_port. */
+const struct conf_list *rpcd_https_addresses(const struct rpcd_conf *c);
+/*
+ * What holds for one use.  HTTPS takes from tls.defaults what its own block does not say, key by key (ca_file and
+ * ca_path are one).  Checks take nothing from there: a private key is in one process alone, and authorities of clients
+ * are no authorities of servers.  Borrows c.
+ */
+struct rpcd_tls rpcd_tls_for(const struct rpcd_conf *c, enum rpcd_tls_use use);
+/*
+ * The next of a list of suites (struct rpcd_tls), as OpenSSL names it for TLS 1.2: "ECDHE-RSA-AES128-GCM-SHA256".  *at
+ * is 0 at first.  NULL: there is none left.  The list has passed rpcd_conf_check(), or unknown ones are left out.
+ */
+const char *rpcd_tls_suite(const struct conf_list *suites, size_t *at);
+/* The part of rpcd_conf_check() that concerns HTTPS and tls. */
+enum tv_err rpcd_conf_check_tls(const struct rpcd_conf *c, char *errbuf, size_t cap);
 
 #endif

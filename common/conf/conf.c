@@ -337,10 +337,21 @@ print_help(const struct conf_opt *o, unsigned depth, struct buf *out)
 	buf_puts(out, "\n");
 }
 
-static void
-print_option(const struct conf_opt *o, const void *target, const char *name, unsigned depth, struct buf *out)
+/* Has its key a mark that the file does not have it?  Printed, it would be given when it is read again. */
+static bool
+is_marked_absent(const struct conf_opt *opts, size_t opt_count, const struct conf_opt *o, const void *target)
 {
-	bool unset = conf_value_unset(o, cfield(o, target)), hidden = o->type == CONF_SECRET;
+	for (size_t i = 0; i < opt_count; i++)
+		if (opts[i].type == CONF_GIVEN && opts[i].reload == CONF_LIVE && strcmp(opts[i].key, o->key) == 0)
+			return !*(const bool *)cfield(&opts[i], target);
+	return false;
+}
+
+static void
+print_option(const struct conf_opt *o, bool absent, const void *target, const char *name, unsigned depth,
+    struct buf *out)
+{
+	bool unset = conf_value_unset(o, cfield(o, target)), hidden = absent || o->type == CONF_SECRET;
 
 	if (o->type == CONF_REMOVED || o->type == CONF_GIVEN)
 		return;
@@ -374,7 +385,8 @@ print_level(const struct conf_opt *opts, size_t opt_count, const void *target, c
 
 	for (size_t i = 0; i < opt_count; i++)
 		if (strncmp(opts[i].key, prefix, len) == 0 && strchr(opts[i].key + len, '.') == NULL)
-			print_option(&opts[i], target, opts[i].key + len, depth, out);
+			print_option(&opts[i], is_marked_absent(opts, opt_count, &opts[i], target), target,
+			    opts[i].key + len, depth, out);
 	for (size_t i = 0; i < opt_count; i++) {
 		const char *name = opts[i].key + len, *dot;
 		char deeper[KEY_BYTES_MAX];
@@ -406,8 +418,9 @@ conf_merge_live(const struct conf_opt *opts, size_t opt_count, void *target, voi
 		const struct conf_opt *o = &opts[i];
 		const struct conf_value_ops *ops = conf_value_ops(o->type);
 
-		if (ops->equal != NULL ? ops->equal(cfield(o, target), cfield(o, fresh)) :
-		    memcmp(cfield(o, target), cfield(o, fresh), ops->size) == 0)
+		bool live_mark = o->type == CONF_GIVEN && o->reload == CONF_LIVE;	/* goes with its key's value */
+		if (!live_mark && (ops->equal != NULL ? ops->equal(cfield(o, target), cfield(o, fresh)) :
+		    memcmp(cfield(o, target), cfield(o, fresh), ops->size) == 0))
 			continue;
 		if (o->reload != CONF_LIVE) {
 			buf_printf(report, "%s changed: it takes effect after a restart\n", o->key);

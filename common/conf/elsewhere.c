@@ -5,6 +5,8 @@
 #include "common/conf/elsewhere.h"
 
 #define TLS "nodes are proven by keys here, not by certificates: see clusterctl keygen"
+#define TLS_KEY "for HTTPS it belongs in tls.https or tls.defaults of rpcd.conf; " TLS
+#define TLS_OUT "it is not needed: " TLS
 #define NO_HTTPS "rpcd speaks plain HTTP, over its socket and loopback: put a proxy before it"
 #define RPCD "it belongs in rpcd.conf"
 #define RAFTD "it belongs in raftd.conf"
@@ -25,9 +27,9 @@ static const struct { const char *key, *where; } all[] = {
 	{ "advertise_addr_ipv6", "it is advertise in cluster.conf" }, { "advertise", CLUSTER },
 	{ "advertise_addr_wan", "it is advertise_wan in cluster.conf" }, { "advertise_wan", CLUSTER },
 	{ "client_addr", "it is http_addresses, and dns_addresses, in rpcd.conf" },
-	{ "addresses", "they are http_addresses and dns_addresses in rpcd.conf" },
-	{ "ports", "they are http_port and dns_port in rpcd.conf, lan_port, wan_port, raft_port and rpc_port in "
-	    "cluster.conf" },
+	{ "addresses", "they are http_addresses, https_addresses and dns_addresses in rpcd.conf" },
+	{ "ports", "they are http_port, https_port and dns_port in rpcd.conf, lan_port, wan_port, raft_port and "
+	    "rpc_port in cluster.conf" },
 	{ "serf_lan", "gossip binds to bind in cluster.conf" }, { "serf_wan", "gossip binds to bind in cluster.conf" },
 	{ "bootstrap", RAFTD }, { "bootstrap_expect", RAFTD }, { "session_ttl_min", RAFTD },
 	{ "autopilot", AUTOPILOT },
@@ -43,10 +45,18 @@ static const struct { const char *key, *where; } all[] = {
 	{ "encrypt", "the key is in cluster.key: clusterctl keygen makes one" },
 	{ "encrypt_verify_incoming", "it is a stage of encryption in cluster.conf" },
 	{ "encrypt_verify_outgoing", "it is a stage of encryption in cluster.conf" },
-	{ "ca_file", TLS }, { "ca_path", TLS }, { "cert_file", TLS }, { "key_file", TLS }, { "tls", TLS },
-	{ "verify_incoming", TLS }, { "verify_incoming_rpc", TLS }, { "verify_outgoing", TLS },
+	{ "ca_file", TLS_KEY }, { "ca_path", TLS_KEY }, { "cert_file", TLS_KEY }, { "key_file", TLS_KEY },
+	{ "tls.internal_rpc", TLS }, { "tls.grpc", "there is no gRPC here" },
+	{ "tls.https.verify_outgoing", TLS_OUT },
+	{ "tls.defaults.verify_outgoing", TLS_OUT }, { "tls.defaults.verify_server_hostname", TLS_OUT },
+	{ "tls", "its blocks are defaults, https and checks, in rpcd.conf, for HTTPS and checks; nodes are proven by "
+	    "keys: see clusterctl keygen" },
+	{ "verify_incoming", TLS_KEY }, { "verify_incoming_https", "it is tls.https.verify_incoming in rpcd.conf" },
+	{ "verify_incoming_rpc", TLS }, { "verify_outgoing", TLS },
 	{ "verify_server_hostname", TLS }, { "auto_encrypt", TLS }, { "auto_config", TLS }, { "server_name", TLS },
-	{ "tls_min_version", TLS }, { "tls_cipher_suites", TLS },
+	{ "tls_min_version", TLS_KEY }, { "tls_cipher_suites", TLS_KEY },
+	{ "tls_prefer_server_cipher_suites", FIXED },
+	{ "enable_agent_tls_for_checks", "it is tls.checks in rpcd.conf" },
 	{ "acl_datacenter", "it is acl.primary_datacenter in cluster.conf" },
 	{ "primary_datacenter", "it is acl.primary_datacenter in cluster.conf" },
 	{ "acl.enabled", CLUSTER }, { "acl.default_policy", CLUSTER }, { "acl.enable_key_list_policy", CLUSTER },
@@ -94,7 +104,8 @@ static const struct { const char *key, *where; } all[] = {
 	{ "node_name", CLUSTER }, { "datacenter", CLUSTER }, { "server", CLUSTER }, { "data_dir", CLUSTER },
 	{ "retry_join", CLUSTER }, { "retry_join_wan", CLUSTER }, { "retry_interval", CLUSTER },
 	{ "node_meta", CLUSTER }, { "tagged_addresses", CLUSTER }, { "log_level", CLUSTER },
-	{ "http_addresses", RPCD }, { "http_port", RPCD }, { "dns_addresses", RPCD }, { "dns_port", RPCD },
+	{ "http_addresses", RPCD }, { "http_port", RPCD },
+	{ "https_addresses", RPCD }, { "https_port", RPCD }, { "dns_addresses", RPCD }, { "dns_port", RPCD },
 	{ "domain", RPCD }, { "alt_domain", RPCD }, { "recursors", RPCD }, { "dns_config", RPCD },
 	{ "enable_script_checks", RPCD }, { "enable_local_script_checks", RPCD },
 	{ "translate_wan_addrs", RPCD }, { "check_update_interval", RPCD }, { "check_output_max_size", RPCD },

@@ -29,7 +29,7 @@ ROOMS = {
               "raftd/fsm/page/warm", "raftd/fsm/copy/", "raftd/fsm/", "raftd/login/", "raftd/fetch/", "raftd/opts", "raftd/raftd", "raftd/disk/",
               "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/rules/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
               "raftd/members/", "raftd/login/serve/key_fetch", ("raftd/serve/", "raftd/login/serve/"), "raftd/opening", "raftd/main"],
-    "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/audit/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/",
+    "rpcd": [("rpcd/opts", "rpcd/opts_tls"), "rpcd/check/", "rpcd/dns/", "rpcd/keys/", "rpcd/audit/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/",
              "rpcd/replicate/", "rpcd/registry/", "rpcd/checks/", "rpcd/names/", "rpcd/node/", ("rpcd/api/", "rpcd/api/v1/"), "rpcd/tls/", "rpcd/http/", "rpcd/rpcd", ("rpcd/opening", "rpcd/info"), "rpcd/main"],
     "ctl": ["ctl/", "ctl/cmd/", ("ctl/verbs", "ctl/run", "ctl/help", "ctl/main")],
 }

@@ -548,8 +548,8 @@ def test_for_who_comes_from_consul():
             good = f.read()
         for key, says in (("bind_addr", "bind in cluster.conf"), ("client_addr", "http_addresses, and dns_addresses, in rpcd.conf"),
                           ("bootstrap_expect", "belongs in raftd.conf"), ("primary_datacenter", "acl.primary_datacenter in cluster.conf"),
-                          ("encrypt", "clusterctl keygen"), ("ui_config.enabled", "/ui/"), ("ports.http", "http_port and dns_port in rpcd.conf"),
-                          ("acl.tokens.master", "belong in rpcd.conf"), ("tls.defaults.ca_file", "keygen"),
+                          ("encrypt", "clusterctl keygen"), ("ui_config.enabled", "/ui/"), ("ports.http", "http_port, https_port and dns_port in rpcd.conf"),
+                          ("acl.tokens.master", "belong in rpcd.conf"), ("tls.defaults.ca_file", "keygen"), ("cert_file", "tls.https or tls.defaults of rpcd.conf"),
                           ("telemetry.statsd_address", "/v1/agent/metrics"), ("services", "services.d(5)"), ("ae_interval", "sync_interval in rpcd.conf")):
             block, _, last = key.rpartition(".")
             line = '%s = "x"' % last

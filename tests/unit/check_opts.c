@@ -157,6 +157,9 @@ START_TEST(removed_key)
 }
 END_TEST
 
+#define HTTPS_AND(more_, defaults_) "https_port = 8501\ntls { https { cert_file = \"/c\"; key_file = \"/k\"\n" more_ \
+	"\n}\ndefaults {\n" defaults_ "\n} }\n"
+
 START_TEST(rpcd_across_keys)
 {
 	static const struct { const char *text, *why; } v[] = {
@@ -183,6 +186,38 @@ START_TEST(rpcd_across_keys)
 		    "client that reaches it can read and write all data: http_allow_remote = true serves it there all the same" },
 		{ "http_addresses = [\"::\", \"10.0.0.1\"]\nhttp_allow_remote = true", NULL },
 		{ "http_addresses = [\"10.0.0.1\"]\nhttp_port = 0", NULL },
+		{ "https_port = 8501", "https_port: HTTPS needs a certificate and its key: set tls.https.cert_file and "
+		    "tls.https.key_file, or those of tls.defaults (clusterctl tls cert create makes both)" },
+		{ HTTPS_AND("", "") "http_port = 8501", "https_port: 8501 is http_port, too: take another one, as 8501" },
+		{ HTTPS_AND("", "") "https_addresses = [\"10.0.0.1\"]", NULL },
+		{ HTTPS_AND("", "") "https_addresses = [\"a\"]", "https_addresses: \"a\" is not an IP address" },
+		{ "https_port = 8501\ntls { defaults { cert_file = \"/c\"; key_file = \"/k\" } }", NULL },
+		{ "https_port = 8501\ntls { defaults { cert_file = \"/c\" }; https { key_file = \"/k\" } }",
+		    "tls.defaults.cert_file: there is no key_file to it: set that, too (clusterctl tls cert create makes both)" },
+		{ "tls { https { key_file = \"/k\" } }",
+		    "tls.https.key_file: there is no cert_file to it: set that, too (clusterctl tls cert create makes both)" },
+		{ "tls { checks { cert_file = \"/c\" }; defaults { cert_file = \"/c\"; key_file = \"/k\" } }",
+		    "tls.checks.cert_file: there is no key_file to it: set that, too (clusterctl tls cert create makes both)" },
+		{ "tls { https { ca_file = \"/a\"; ca_path = \"/b\" } }",
+		    "tls.https.ca_path: there is ca_file, too: take one of them" },
+		{ "tls { https { ca_file = \"/a\" }; defaults { ca_path = \"/b\" } }", NULL },
+		{ HTTPS_AND("verify_incoming = true", ""),
+		    "tls.https.verify_incoming: who vouches for clients?  Set tls.https.ca_file" },
+		{ HTTPS_AND("ask_incoming = true", ""),
+		    "tls.https.ask_incoming: who vouches for clients?  Set tls.https.ca_file" },
+		{ HTTPS_AND("", "verify_incoming = true; ca_path = \"/a\""), NULL },
+		{ HTTPS_AND("verify_incoming = false", "verify_incoming = true"), NULL },
+		{ "tls { https { tls_cipher_suites = \"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, "
+		    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305\" } }", NULL },
+		{ "tls { https { tls_cipher_suites = [\"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\", \"RC4\"] } }",
+		    "tls.https.tls_cipher_suites: \"RC4\" is not one of TLS_ECDHE_ECDSA_WITH_ or TLS_ECDHE_RSA_WITH_ and "
+		    "AES_128_GCM_SHA256, AES_256_GCM_SHA384 or CHACHA20_POLY1305_SHA256: others are weak, or unknown" },
+		{ "tls { defaults { tls_cipher_suites = \"TLS_AES_128_GCM_SHA256\" } }",
+		    "tls.defaults.tls_cipher_suites: \"TLS_AES_128_GCM_SHA256\" is of TLS 1.3, whose suites are all good and "
+		    "cannot be chosen: leave it out" },
+		{ HTTPS_AND("tls_min_version = TLSv1_3", "tls_cipher_suites = \"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\""),
+		    "tls.https.tls_cipher_suites: they are of TLS 1.2, which "
+		    "tls_min_version excludes: leave one of them out" },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -200,6 +235,34 @@ START_TEST(rpcd_across_keys)
 }
 END_TEST
 
+START_TEST(tls_of_https)
+{
+	static const char text[] = "tls { defaults { cert_file = \"/dc\"; key_file = \"/dk\"; ca_path = \"/da\"; "
+	    "verify_incoming = true; tls_min_version = TLSv1_3; tls_cipher_suites = \"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,"
+	    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384\" }; https { key_file = \"/hk\"; ca_file = \"/ha\"; "
+	    "tls_min_version = TLSv1_2 } }";
+	struct rpcd_conf conf = { 0 };
+	char why[512] = "";
+	size_t at = 0;
+
+	ck_assert_int_eq(conf_parse("rpcd.conf", span_str(text), rpcd_opts, rpcd_opt_count, &conf, why, sizeof(why)), TV_OK);
+	struct rpcd_tls t = rpcd_tls_for(&conf, RPCD_TLS_HTTPS);
+	ck_assert_str_eq(t.cert_file, "/dc");
+	ck_assert_str_eq(t.key_file, "/hk");
+	ck_assert_str_eq(t.ca_file, "/ha");
+	ck_assert_ptr_null(t.ca_path);
+	ck_assert(t.verify_incoming);
+	ck_assert_int_eq(t.min_version, RPCD_TLS_1_2);
+	ck_assert_str_eq(rpcd_tls_suite(&t.suites, &at), "ECDHE-RSA-AES128-GCM-SHA256");
+	ck_assert_str_eq(rpcd_tls_suite(&t.suites, &at), "ECDHE-ECDSA-AES256-GCM-SHA384");
+	ck_assert_ptr_null(rpcd_tls_suite(&t.suites, &at));
+	t = rpcd_tls_for(&conf, RPCD_TLS_CHECKS);
+	ck_assert(t.cert_file == NULL && t.key_file == NULL && t.ca_path == NULL && t.suites.count == 0);
+	ck_assert_ptr_eq(rpcd_https_addresses(&conf), &conf.http_addresses);
+	conf_free(rpcd_opts, rpcd_opt_count, &conf);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -211,6 +274,7 @@ main(void)
 	tcase_add_loop_test(t, bounds, 0, FILES);
 	tcase_add_test(t, removed_key);
 	tcase_add_test(t, rpcd_across_keys);
+	tcase_add_test(t, tls_of_https);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
