@@ -6,7 +6,7 @@ WRAP_ALLOC = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
 
 if HAVE_CHECK
 LINK_CHECKS = tests/unit/check_core tests/unit/check_msg tests/unit/check_mpack tests/unit/check_fault tests/unit/check_noise tests/unit/check_member tests/unit/check_chan tests/unit/check_helper tests/unit/check_link \
-	tests/unit/check_listener tests/unit/check_net_stream tests/unit/check_strangers tests/unit/check_crowd tests/unit/check_dial tests/unit/check_calls tests/unit/check_heaptrim tests/unit/check_loop_turns tests/unit/check_gossip_client tests/unit/check_server
+	tests/unit/check_listener tests/unit/check_net_stream tests/unit/check_tls tests/unit/check_strangers tests/unit/check_crowd tests/unit/check_dial tests/unit/check_calls tests/unit/check_heaptrim tests/unit/check_loop_turns tests/unit/check_gossip_client tests/unit/check_server
 check_PROGRAMS += $(LINK_CHECKS)
 TESTS += $(LINK_CHECKS)
 tests_unit_check_noise_SOURCES = tests/unit/check_noise.c tests/unit/noise_vectors.h
@@ -23,6 +23,9 @@ tests_unit_check_listener_SOURCES = tests/unit/check_listener.c tests/unit/chan_
 tests_unit_check_listener_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
 tests_unit_check_net_stream_SOURCES = tests/unit/check_net_stream.c tests/unit/chan_world.h
 tests_unit_check_net_stream_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
+tests_unit_check_tls_SOURCES = tests/unit/check_tls.c tests/unit/tls_kit.h tests/unit/scratch.c tests/unit/scratch.h
+tests_unit_check_tls_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
+tests_unit_check_tls_LDADD = $(TLS_LIBS) common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
 tests_unit_check_strangers_SOURCES = tests/unit/check_strangers.c
 tests_unit_check_strangers_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
 tests_unit_check_crowd_SOURCES = tests/unit/check_crowd.c tests/unit/chan_world.h

@@ -117,18 +117,28 @@ put_names(X509 *cert, char *dst, size_t cap)
 	GENERAL_NAMES_free(all);
 }
 
+/* Of the certificate that had another name, in the handshake that fails for it. */
+static _Thread_local char other_names[256];
+
+int
+tls_session_note_names(int good, X509_STORE_CTX *verify)
+{
+	int error = X509_STORE_CTX_get_error(verify);
+
+	if (!good && (error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH))
+		put_names(X509_STORE_CTX_get0_cert(verify), other_names, sizeof(other_names));
+	return good;
+}
+
 /* In GnuTLS' words, where it has some: checks had them before. */
 static void
-why_unverified(SSL *s, long verdict, char why[TLS_WHY_BYTES])
+why_unverified(long verdict, char why[TLS_WHY_BYTES])
 {
-	char names[256];
-
 	switch (verdict) {
 	case X509_V_ERR_HOSTNAME_MISMATCH:
 	case X509_V_ERR_IP_ADDRESS_MISMATCH:
-		put_names(SSL_get0_peer_certificate(s), names, sizeof(names));
 		snprintf(why, TLS_WHY_BYTES, "x509: The certificate is NOT trusted. The name in the certificate does "
-		    "not match the expected%s%s", names[0] != '\0' ? ": it is for " : "", names);
+		    "not match the expected%s%s", other_names[0] != '\0' ? ": it is for " : "", other_names);
 		return;
 	case X509_V_ERR_CERT_HAS_EXPIRED:
 		snprintf(why, TLS_WHY_BYTES, "x509: The certificate is NOT trusted. The certificate chain uses expired "
@@ -159,7 +169,7 @@ tls_session_failure(SSL *s, int error, char why[TLS_WHY_BYTES])
 	long verdict = SSL_get_verify_result(s);
 
 	if (ERR_GET_LIB(e) == ERR_LIB_SSL && reason == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
-		why_unverified(s, verdict, why);
+		why_unverified(verdict, why);
 	else if (ERR_GET_LIB(e) == ERR_LIB_SSL && reason > ALERT_REASONS && reason < ALERT_REASONS + 256)
 		snprintf(why, TLS_WHY_BYTES, "remote error: tls: %s", alert_text(reason - ALERT_REASONS));
 	else if (ERR_GET_LIB(e) == ERR_LIB_SSL && reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
@@ -194,6 +204,7 @@ int
 tls_session_shake(SSL *s, char why[TLS_WHY_BYTES])
 {
 	ERR_clear_error();
+	other_names[0] = '\0';
 	errno = 0;
 	int rc = SSL_do_handshake(s);
 
@@ -227,8 +238,8 @@ tls_session_free(SSL *s)
 	SSL_free(s);
 }
 
-/* Records without bytes for us (tickets, new keys) in a row, in one turn: more are a flood. */
-#define OTHERS_MAX 32
+/* Rooms full of records without bytes for us (tickets, new keys) in a row, in one turn: more are a flood. */
+#define OTHERS_MAX 4
 
 static ssize_t
 tls_read(void *sealed, void *dst, size_t room)

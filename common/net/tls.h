@@ -19,6 +19,7 @@
 
 struct ssl_st;				/* OpenSSL's SSL and SSL_CTX */
 struct ssl_ctx_st;
+struct x509_store_ctx_st;
 
 /*
  * Starts the library for this process, once, before its walls stand and before threads start: all that it would read
@@ -47,6 +48,11 @@ bool tls_session_wants_write(const struct ssl_st *s);
  * with no other session in between.  error: errno of then.
  */
 void tls_session_failure(struct ssl_st *s, int error, char why[TLS_WHY_BYTES]);
+/*
+ * For SSL_set_verify(), at the end that knows the other's name: the sentence has the names of a certificate with other
+ * ones.
+ */
+int tls_session_note_names(int good, struct x509_store_ctx_st *verify);
 /*
  * Tells the peer that no bytes come any more (close_notify), as far as the socket takes it at once; a peer takes the
  * end of the connection without it for a cut.  What the peer still sends can be read.  No second time: nothing.

@@ -272,7 +272,7 @@ tls_client_open(struct tls_client *c, int fd, const struct tls_peer *peer)
 		SSL_free(s);
 		return NULL;
 	}
-	SSL_set_verify(s, peer->skip_verify ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+	SSL_set_verify(s, peer->skip_verify ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, tls_session_note_names);
 	SSL_set_connect_state(s);
 	return s;
 }
