@@ -62,7 +62,8 @@ put_http(const struct rpcd *p, struct buf *b)
 		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
 		{ "http_conns_timed_out", http.timed_out }, { "http_conns_evicted", http.evicted },
 		{ "http_malformed", http.malformed },
-		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies });
+		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies },
+		{ "http_carried_bytes", http.carried_bytes });
 }
 
 static unsigned

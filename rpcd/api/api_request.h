@@ -60,7 +60,7 @@ struct request_head {
 	bool on_loopback;		/* came in over TCP at a loopback address */
 	bool on_socket;			/* came in over the unix socket */
 	bool on_tls;			/* came in sealed */
-	const char *peer_san;		/* whom the client's certificate names; NULL: none, or not over TLS */
+	const char *peer_san;		/* the name in the client's certificate; NULL: none was shown */
 	int64_t uid;			/* of the client there; -1: not known */
 };
 

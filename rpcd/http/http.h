@@ -38,6 +38,7 @@ struct http_stats {
 	uint64_t evicted;		/* closed for a newcomer: limits.http_max_conns was reached */
 	uint64_t malformed;		/* heads and chunks that were refused */
 	uint64_t bodies_bytes;		/* memory of bodies that are being received, or are there */
+	uint64_t carried_bytes;		/* memory of what was read, and waits for a request before it or for its rest */
 	uint64_t refused_bodies;	/* beyond limits.bodies_bytes_max */
 	uint64_t timed_out;		/* the client took too long over its request, or over our answer */
 };

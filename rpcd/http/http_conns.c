@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #define REFUSED_TIMEOUT_S 5		/* for the one request of a connection that is one too many */
 #define LINGER_S 2			/* for the client to read the last answer */
 #define LINGER_READS_MAX 64		/* of what it still sends, in one turn */
+#define LINGER_BYTES 16384		/* each */
 #define GROUPS_MAX 64
 #define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
 #define TIDE 128			/* connections; 24 KB each while they are busy */
@@ -106,7 +108,9 @@ conn_end(struct http *h, struct conn *c)
 		exchange_end(c->x);
 	(void)close(c->fd);		/* the only one of this socket: that also takes it out of the epoll set */
 	crowd_leave(&l->conns, &c->place);
-	partial_free(c->partial);
+	conn_drop_carried(h, c);
+	if (h->look.conn == c)
+		h->look.conn = NULL;
 	free(c);
 	tide_fall(&h->open);
 	if (l->door != NULL)
@@ -118,9 +122,8 @@ static bool
 has_news(const struct crowd_member *m)
 {
 	const struct conn *c = (const struct conn *)(const void *)m;
-	char byte;
 
-	return c->state == CONN_REST && c->partial == NULL && stream_socket_read(c->fd, &byte, 1, true) > 0;
+	return c->state == CONN_REST && conn_has_news(c);
 }
 
 /*
@@ -218,7 +221,7 @@ set_verdict(struct http *h, struct conn *c, const struct sockaddr *from)
 
 /* -- watching ---------------------------------------------------------------- */
 
-/* Edge-triggered: a head that comes in pieces stays in the socket, and wakes nothing until there is more of it. */
+/* Edge-triggered: of bytes that stay in the socket nothing is told until there are more. */
 bool
 conn_watch(struct http *h, struct conn *c, bool first, uint32_t events)
 {
@@ -230,35 +233,37 @@ conn_watch(struct http *h, struct conn *c, bool first, uint32_t events)
 void
 conn_wake(struct conn *c)
 {
-	c->room = c->state == CONN_STREAM;
-	if (!conn_watch(c->listener->http, c, false, c->room ? EPOLLOUT : EPOLLIN))
+	c->room = true;			/* nearly always there is some: that wakes us */
+	if (!conn_watch(c->listener->http, c, false, EPOLLIN | EPOLLOUT))
 		crowd_timer_give(&c->listener->deadlines, &c->place, 0.);	/* no memory: it is closed */
 }
 
 void
 conn_rest(struct http *h, struct conn *c)
 {
-	bool look = c->more || c->room;
+	bool watched = !c->room || conn_watch(h, c, false, EPOLLIN);
 
 	conn_set(c, CONN_REST);
-	c->more = c->room = false;
+	c->room = false;
 	conn_await(h, c, 0);
 	if (c->listener->door != NULL)
 		listener_resume(c->listener->door);
-	if (look && !conn_watch(h, c, false, EPOLLIN))
+	if (!watched)
 		conn_end(h, c);
+	else if (h->look.conn != c && !h->stopping && (c->more || c->carried != NULL))
+		http_serve(h, c);
 }
 
 /* Takes what still comes: to close with bytes unread would take the answer back that is on its way. */
 static void
 linger(struct http *h, struct conn *c)
 {
+	uint8_t bytes[LINGER_BYTES];
 	ssize_t n = 1;
 
-	for (unsigned i = 0; i < LINGER_READS_MAX && n > 0; i++) {
-		n = stream_socket_read(c->fd, h->peek, h->peek_cap, false);
-		http_forget(h, n > 0 ? (size_t)n : 0);
-	}
+	for (unsigned i = 0; i < LINGER_READS_MAX && n > 0; i++)
+		n = stream_socket_read(c->fd, bytes, sizeof(bytes), false);
+	explicit_bzero(bytes, sizeof(bytes));
 	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
 		conn_end(h, c);		/* its end; or too much */
 }
@@ -267,6 +272,7 @@ void
 conn_linger(struct http *h, struct conn *c)
 {
 	conn_set(c, CONN_LINGER);
+	conn_drop_carried(h, c);
 	crowd_timer_give(&c->listener->deadlines, &c->place, LINGER_S);
 	if (shutdown(c->fd, SHUT_WR) != 0 || (c->room && !conn_watch(h, c, false, EPOLLIN)))
 		conn_end(h, c);
@@ -277,18 +283,24 @@ conn_linger(struct http *h, struct conn *c)
 static void
 on_event(struct http *h, struct conn *c, uint32_t events)
 {
+	bool gone = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+
+	c->ended = c->ended || gone;
+	c->more = c->more || gone || (events & EPOLLIN) != 0;
 	switch (c->state) {
 	case CONN_REST:
 	case CONN_BODY:
-	case CONN_WAIT:
-		http_serve_event(h, c, events);
+		http_serve(h, c);
+		return;
+	case CONN_WAIT:			/* for the next request, there is time */
+		if (c->ended && exchange_waits_long(c->x))
+			conn_end(h, c);		/* no client waits for the answer */
 		return;
 	case CONN_SEND:
 		http_send_more(h, c);
 		return;
 	case CONN_STREAM:
-		c->more = c->more || (events & EPOLLIN) != 0;
-		if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
+		if (gone)
 			http_send_cut(h, c);
 		else
 			http_send_more(h, c);
@@ -297,7 +309,6 @@ on_event(struct http *h, struct conn *c, uint32_t events)
 		linger(h, c);
 		return;
 	case CONN_READY:		/* soon */
-		c->more = true;
 		return;
 	}
 }

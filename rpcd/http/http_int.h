@@ -3,7 +3,8 @@
  *
  *	http_scan.c	heads and chunks by the RFCs; pure
  *	http_conns.c	connections: accepting, limits, deadlines, eviction
- *	http_serve.c	requests: each head is scanned, mostly within the socket; bodies, whole or as they come
+ *	http_wire.c	their bytes: what was read of them, and is not taken yet
+ *	http_serve.c	requests: each head is scanned as it comes; bodies, whole or as they come
  *	http_send.c	answers, those of blocking queries for thousands at once, and streams
  *	http.c		the life of all
  */
@@ -38,17 +39,17 @@ enum conn_state {
 enum conn_idle { IDLE_LINGER, IDLE_REST, IDLE_BODY };
 _Static_assert(IDLE_BODY < CROWD_STAYS, "ranks");
 
-/* A head that comes in pieces. */
-struct partial {
-	struct http_head head;
-	struct buf taken;		/* its first bytes, if they are not in the socket any more */
+/* What was read of a connection and not taken yet. */
+struct carried {
+	struct buf bytes;
+	struct http_head *head;		/* of which these bytes are the beginning; owned; NULL: they were not scanned */
 };
 
 struct conn {			/* 120 bytes, of which 10,000 may wait */
 	/* First.  Its source is the client, NULL: a unix socket; its deadline is for what the client has to do now. */
 	struct crowd_member place;
 	struct listener_http *listener;
-	struct partial *partial;	/* CONN_REST; owned */
+	struct carried *carried;	/* NULL: nothing; owned */
 	struct exchange *x;		/* CONN_BODY, CONN_WAIT, CONN_READY, CONN_STREAM */
 	union {
 		size_t sent;		/* CONN_SEND, CONN_STREAM: bytes of the answer, or of the piece */
@@ -62,7 +63,7 @@ struct conn {			/* 120 bytes, of which 10,000 may wait */
 	bool loopback : 1;
 	bool ended : 1;		/* the client has closed its side at least; bytes may be there before that */
 	bool more : 1;		/* bytes or an end may be there that no event will tell of */
-	bool room : 1;		/* we watch for room, and for nothing else */
+	bool room : 1;		/* we watch for room as well */
 	bool unread : 1;		/* it will not be read to the end of its request */
 	struct addr from;		/* the client, a mapped one as IPv4; none: a unix socket */
 };
@@ -96,6 +97,15 @@ struct last_answer {
 	struct block *block;		/* a share, owned */
 };
 
+/* At one connection: what has come of it, and is not taken. */
+struct look {
+	struct conn *conn;		/* NULL: none, or it has ended */
+	uint8_t *bytes;			/* in h->peek */
+	size_t len;
+	size_t kept;			/* the first of them, which are in conn->carried as well */
+	size_t used;			/* of h->peek */
+};
+
 struct http {
 	struct http_conf conf;
 	struct listener_http *listeners;
@@ -109,7 +119,8 @@ struct http {
 	struct conn *ready, **ready_end;	/* the queue of answers */
 	ev_timer turn;			/* while the queue is longer than one turn sends */
 	struct last_answer last;
-	uint8_t *peek;			/* what is in a socket, for the time of one look; then http_forget() */
+	struct look look;
+	uint8_t *peek;			/* its bytes */
 	size_t peek_cap;
 	struct http_head head;		/* scratch */
 	TAILQ_HEAD(, exchange) bodies;	/* that count in stats.bodies_bytes; the oldest first */
@@ -124,8 +135,8 @@ struct exchange {
 	uint64_t passed;		/* bytes of the stream; of the body, since its client was given time */
 	uint64_t held;			/* bytes for its body, counted in stats.bodies_bytes */
 	TAILQ_ENTRY(exchange) body;	/* held > 0 */
-	struct http_chunks chunks;	/* chunked */
-	bool chunked, expects, old;	/* of the head: chunks; 100-continue; HTTP/1.0 */
+	struct http_chunks *chunks;	/* in its arena; NULL: its body does not come in chunks */
+	bool expects, old;		/* of the head: 100-continue; HTTP/1.0 */
 	uint8_t keep;			/* enum response_head_keep */
 	bool begun;			/* api_begin was called: api_end is due */
 	bool waiting;			/* for long, as a blocking query does; counted in stats.waiting */
@@ -159,16 +170,34 @@ void conn_set(struct conn *c, enum conn_state state);
 void conn_end(struct http *h, struct conn *c);
 /* Watches a new descriptor, or changes what it is watched for: what is there already is told of again. */
 bool conn_watch(struct http *h, struct conn *c, bool first, uint32_t events);
-/* From the loop it is looked at once more: for its bytes, or (CONN_STREAM) for room. */
+/* From the loop it is looked at once more, as soon as its socket has room. */
 void conn_wake(struct conn *c);
-/* Watches for the next request. */
+/* Its next request, which may be there already: c may have ended afterwards. */
 void conn_rest(struct http *h, struct conn *c);
 /* Closes after the last answer, once the client has had time to read it. */
 void conn_linger(struct http *h, struct conn *c);
 
+/* -- http_wire.c -- */
+/* As sendmsg(2). */
+ssize_t conn_write(struct conn *c, struct iovec *parts, size_t count);
+/* Something has come that was not looked at. */
+bool conn_has_news(const struct conn *c);
+/* Forgets what was carried over. */
+void conn_drop_carried(struct http *h, struct conn *c);
+/* Of the bytes that are looked at, this head has been scanned so far: it is kept with them.  NULL: no memory. */
+struct http_head *conn_carry_head(struct http *h, struct conn *c, const struct http_head *head);
+/*
+ * One at a time.  Between these two h->look has what has come and was not taken; look_done() carries it over.  False:
+ * the connection has ended.
+ */
+void look_begin(struct http *h, struct conn *c);
+bool look_done(struct http *h);
+/* So many bytes more, at most; false: none now, or (h->look.conn is NULL) the connection has ended. */
+bool look_read(struct http *h, size_t room);
+/* The first n bytes. */
+void look_take(struct http *h, size_t n);
+
 /* -- http_serve.c -- */
-/* Overwrites the first n bytes of h->peek, where a token or a key may have stood. */
-void http_forget(struct http *h, size_t n);
 struct exchange *exchange_new(struct http *h);
 void exchange_end(struct exchange *x);
 /* Ends all those that are kept for reuse. */
@@ -187,10 +216,8 @@ bool exchange_begin(struct exchange *x);
 bool exchange_body(struct exchange *x, const void *bytes, size_t n);
 /* Forgets the body: the answer is made. */
 void exchange_release_body(struct exchange *x);
-/* NULL is fine. */
-void partial_free(struct partial *p);
-/* Something happened to a connection in CONN_REST, CONN_BODY or CONN_WAIT. */
-void http_serve_event(struct http *h, struct conn *c, uint32_t events);
+/* What has come of a connection in CONN_REST or CONN_BODY is read and served; it may have ended afterwards. */
+void http_serve(struct http *h, struct conn *c);
 
 /* -- http_send.c -- */
 void http_send_init(struct http *h);

@@ -218,14 +218,14 @@ sent_all(struct http *h, struct conn *c)
 	c->answer = NULL;
 	if (c->keep != HEAD_CLOSE)
 		conn_rest(h, c);
-	else if (c->unread || c->more || c->room)
+	else if (c->unread || c->more || c->room || c->carried != NULL || h->look.len > 0)
 		conn_linger(h, c);
 	else
 		conn_end(h, c);
 }
 
 static ssize_t
-send_rest(const struct conn *c)
+send_rest(struct conn *c)
 {
 	const struct block *b = c->answer;
 	size_t head = c->sent < b->head.len ? b->head.len - c->sent : 0;
@@ -235,7 +235,7 @@ send_rest(const struct conn *c)
 		{ .iov_base = b->body.data == NULL ? NULL : b->body.data + body, .iov_len = b->body.len - body },
 	};
 
-	return stream_socket_write(c->fd, parts, parts[1].iov_len == 0 ? 1 : 2);
+	return conn_write(c, parts, parts[1].iov_len == 0 ? 1 : 2);
 }
 
 enum push {
@@ -334,8 +334,8 @@ push(struct http *h, struct conn *c)
 	} while (p == PUSH_MORE);
 	if (p == PUSH_DONE)
 		sent_all(h, c);
-	else if (p == PUSH_BROKEN || (p == PUSH_TURN && !conn_watch(h, c, false, EPOLLOUT)) ||
-	    (p == PUSH_FULL && !c->room && !conn_watch(h, c, false, EPOLLOUT)))
+	else if (p == PUSH_BROKEN || (p == PUSH_TURN && !conn_watch(h, c, false, EPOLLIN | EPOLLOUT)) ||
+	    (p == PUSH_FULL && !c->room && !conn_watch(h, c, false, EPOLLIN | EPOLLOUT)))
 		http_send_cut(h, c);
 	else if (p != PUSH_EMPTY)
 		c->room = true;		/* if there is some left, asking anew tells of it at once */

@@ -1,6 +1,6 @@
 /*
- * Requests.  Each head is scanned while it is still in the socket (MSG_PEEK), or most of it, see take_pieces(); so is
- * what comes in chunks, and a body that is taken as it comes.
+ * Requests.  A look at a connection takes heads and bodies out of what has come, one after another, until one of them
+ * waits for its answer, or for more bytes; what is left is carried over.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include "rpcd/http/http_int.h"
 
 #define SPARE_REQUESTS_MAX 256		/* kept for reuse */
-#define BODY_READS_MAX 16		/* of one connection, before others have their turn */
+#define STEPS_MAX 32			/* heads and parts of bodies of one connection, before others have their turn */
+#define HEAD_READ_BYTES 16384		/* at most at once, while a head is expected */
 #define FEED_BYTES 262144		/* that a client has to send of a long body to be given more time */
 #define FREE_BODY_BYTES 4096		/* a body that is no longer is taken whatever others hold */
 
@@ -39,7 +40,8 @@ exchange_new(struct http *h)
 	request_reset(&x->req);
 	x->http = h;
 	x->conn = NULL;
-	x->begun = x->waiting = x->close_after = x->chunked = x->feeds = x->may_stream = x->streams = x->last =
+	x->chunks = NULL;
+	x->begun = x->waiting = x->close_after = x->feeds = x->may_stream = x->streams = x->last =
 	    x->old = false;
 	x->passed = 0;
 	return x;
@@ -100,12 +102,6 @@ on_ready(struct request *r)
 	} else {
 		http_send_later(x);
 	}
-}
-
-void
-http_forget(struct http *h, size_t n)
-{
-	explicit_bzero(h->peek, n);
 }
 
 /* -- bodies ----------------------------------------------------------------- */
@@ -270,7 +266,12 @@ take_head(struct exchange *x, const struct http_head *head, const uint8_t *bytes
 		return "";
 	*to = (struct request_head){ .body_announced = head->framing == HTTP_LENGTH ? head->length : 0 };
 	take_client(x, x->conn);
-	x->chunked = head->framing == HTTP_CHUNKED;
+	if (head->framing == HTTP_CHUNKED) {
+		x->chunks = arena_alloc(&x->req.arena, sizeof(*x->chunks));
+		if (x->chunks == NULL)
+			return "";
+		http_chunks_begin(x->chunks, x->http->conf.conf->header_bytes_max);
+	}
 	x->expects = head->expects;
 	x->old = head->minor == 0;
 	x->keep = head->close ? HEAD_CLOSE : head->minor > 0 ? HEAD_KEEP : head->keep_alive ? HEAD_KEEP_10 : HEAD_CLOSE;
@@ -390,22 +391,15 @@ refuse_head(struct http *h, struct conn *c, unsigned status, const char *why)
 
 /* -- reading bodies --------------------------------------------------------------- */
 
-/* False: no more of it is to be read. */
-static bool
-take_body(struct http *h, struct conn *c, const uint8_t *bytes, size_t n)
+static void
+take_body(struct http *h, struct conn *c, struct span part)
 {
 	struct exchange *x = c->x;
 
-	if (!exchange_body(x, bytes, n)) {
+	if (!exchange_body(x, part.p, part.len))
 		conn_end(h, c);
-		return false;
-	}
-	if (c->state != CONN_BODY)
-		return false;		/* beyond the budget */
-	if (x->chunked || x->req.body_bytes < x->req.head.body_announced)
-		return true;
-	complete(h, x);
-	return false;
+	else if (c->state == CONN_BODY && x->chunks == NULL && x->req.body_bytes == x->req.head.body_announced)
+		complete(h, x);
 }
 
 static void
@@ -415,14 +409,14 @@ refuse_chunks(struct http *h, struct exchange *x)
 	x->close_after = true;
 	x->req.running = true;
 	if (!x->req.answered)
-		answer_text(&x->req, 400, "400 Bad Request: %s", x->chunks.why);
+		answer_text(&x->req, 400, "400 Bad Request: %s", x->chunks->why);
 	x->req.running = false;
 	http_send_now(x);
 }
 
 /*
- * A part of a body that is taken as it comes: how much of it was taken.  If that is not all, its rest stays in the
- * socket, and its client waits, until on_ready().
+ * A part of a body that is taken as it comes: how much of it was taken.  If that is not all, its rest is carried
+ * over, and its client waits, until on_ready().
  */
 static size_t
 feed_body(struct exchange *x, const uint8_t *bytes, size_t n)
@@ -451,83 +445,70 @@ feed_body(struct exchange *x, const uint8_t *bytes, size_t n)
 	return took;
 }
 
-/* Takes these bytes, which are at h->peek, out of the socket.  False: the connection has ended. */
-static bool
-consume(struct http *h, struct conn *c, size_t n)
-{
-	if (n == 0 || stream_socket_read(c->fd, h->peek, n, false) == (ssize_t)n)
-		return true;
-	conn_end(h, c);
-	return false;
-}
-
-/* n bytes that are still in the socket.  False: no more is to be read now. */
-static bool
-take_fed(struct http *h, struct conn *c, size_t n)
-{
-	struct exchange *x = c->x;
-	size_t took = feed_body(x, h->peek, n);
-
-	if (!consume(h, c, took))
-		return false;
-	if (x->req.body_bytes < x->req.head.body_announced)
-		return took == n;
-	complete(h, x);
-	return false;
-}
-
 /*
  * A piece of data in a chunk, which the scanner has found behind `before`.  False: it is not taken whole, and the
  * scanner stands at what was not; *took: up to there.
  */
 static bool
-take_piece(struct exchange *x, const struct http_chunks *before, const uint8_t *at, struct span data, size_t *took)
+feed_chunk(struct exchange *x, const struct http_chunks *before, const uint8_t *at, struct span data, size_t *took)
 {
 	size_t fed = feed_body(x, data.p, data.len), up_to = (size_t)(data.p - at) + fed;
 
 	if (fed == data.len)
 		return true;
-	x->chunks = *before;
-	(void)http_chunks_scan(&x->chunks, at, up_to, took, &data);
+	*x->chunks = *before;
+	(void)http_chunks_scan(x->chunks, at, up_to, took, &data);
 	return false;
 }
 
-/* n bytes that are still in the socket.  False: no more is to be read now. */
+/* One step of the scanner.  False: what it found is not taken now. */
 static bool
-take_chunks(struct http *h, struct conn *c, size_t n)
+take_chunk(struct http *h, struct conn *c)
 {
 	struct exchange *x = c->x;
-	enum http_scanned s = HTTP_MORE;
-	bool all = true;		/* was taken */
-	size_t at = 0;
+	struct http_chunks before = *x->chunks;
+	struct span data;
+	size_t took;
+	enum http_scanned s = http_chunks_scan(x->chunks, h->look.bytes, h->look.len, &took, &data);
+	bool all = true;
 
-	while (at < n && s == HTTP_MORE && all) {
-		struct http_chunks before = x->chunks;
-		struct span data;
-		size_t took;
-
-		s = http_chunks_scan(&x->chunks, h->peek + at, n - at, &took, &data);
-		if (data.len > 0 && x->feeds && is_endless(x)) {
-			conn_end(h, c);
-			return false;
-		}
-		if (data.len > 0 && x->feeds)
-			all = take_piece(x, &before, h->peek + at, data, &took);
-		else if (data.len > 0 && !take_body(h, c, data.p, data.len))
-			return false;
-		at += took;
-	}
 	if (s == HTTP_BAD) {
 		refuse_chunks(h, x);
-		return false;
+		return true;
 	}
-	if (!consume(h, c, at))
-		return false;
-	if (s == HTTP_MORE || !all)
-		return all;
-	c->more = c->more || n > at || n == h->peek_cap;
-	complete(h, x);
-	return false;
+	if (data.len > 0 && x->feeds && is_endless(x)) {
+		conn_end(h, c);
+		return true;
+	}
+	if (data.len > 0 && x->feeds)
+		all = feed_chunk(x, &before, h->look.bytes, data, &took);
+	else if (data.len > 0)
+		take_body(h, c, data);
+	if (h->look.conn == NULL)
+		return true;
+	look_take(h, took);
+	if (c->state == CONN_BODY && s == HTTP_DONE && all)
+		complete(h, x);
+	return all;
+}
+
+/* Of a body by its length what is there.  False: not all of it is taken now. */
+static bool
+take_part(struct http *h, struct conn *c)
+{
+	struct exchange *x = c->x;
+	uint64_t left = x->req.head.body_announced - x->req.body_bytes;
+	struct span part = span_of(h->look.bytes, h->look.len < left ? h->look.len : (size_t)left);
+	size_t took = part.len;
+
+	if (x->feeds)
+		took = feed_body(x, part.p, part.len);
+	look_take(h, took);
+	if (!x->feeds)
+		take_body(h, c, part);
+	else if (x->req.body_bytes == x->req.head.body_announced)
+		complete(h, x);
+	return took == part.len;
 }
 
 static size_t
@@ -535,93 +516,61 @@ body_want(const struct http *h, const struct exchange *x)
 {
 	uint64_t left = x->req.head.body_announced - x->req.body_bytes;
 
-	return x->chunked || left > h->peek_cap ? h->peek_cap : (size_t)left;
+	return x->chunks != NULL || left > h->peek_cap ? h->peek_cap : (size_t)left;
 }
 
-/* n bytes that are in h->peek.  False: no more of the body is to be read. */
+/* More of the body, if it is there.  False: not now. */
 static bool
-take_part(struct http *h, struct conn *c, size_t n)
+step_in_body(struct http *h, struct conn *c)
 {
-	bool more = c->x->chunked ? take_chunks(h, c, n) : c->x->feeds ? take_fed(h, c, n) :
-	    take_body(h, c, h->peek, n);
+	bool all;
 
-	http_forget(h, n);
-	return more;
-}
-
-/* More of the body has come, or the client has gone. */
-static void
-receive_body(struct http *h, struct conn *c)
-{
-	for (unsigned i = 0; i < BODY_READS_MAX; i++) {
-		size_t want = body_want(h, c->x);
-		ssize_t n = stream_socket_read(c->fd, h->peek, want, c->x->chunked || c->x->feeds);
-
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (n <= 0) {
-			conn_end(h, c);
-			return;
-		}
-		c->more = (size_t)n == want || c->ended;
-		if (!take_part(h, c, (size_t)n))
-			return;
-		if ((size_t)n < want && !c->ended)
-			return;		/* what comes is told of */
-	}
-	if (!conn_watch(h, c, false, EPOLLIN))
-		conn_end(h, c);
+	if (h->look.len == 0 && !look_read(h, body_want(h, c->x)))
+		return false;
+	if (c->x->chunks == NULL)
+		return take_part(h, c);
+	while ((all = take_chunk(h, c)) && h->look.conn != NULL && c->state == CONN_BODY && h->look.len > 0)
+		;
+	return all;
 }
 
 /* -- reading heads ------------------------------------------------------------------ */
 
 /* The client waits for our word before it sends the body. */
 static bool
-say_continue(const struct conn *c)
+say_continue(struct conn *c)
 {
 	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-
 	struct iovec part = { (void *)(uintptr_t)text, sizeof(text) - 1 };
 
-	return stream_socket_write(c->fd, &part, 1) == (ssize_t)part.iov_len;
+	return conn_write(c, &part, 1) == (ssize_t)part.iov_len;
 }
 
-/* Its head was copied; of the n bytes in h->peek all but the first `taken` are still in the socket. */
+/* Its head was copied, and is no longer among the bytes that are looked at. */
 static void
-begin_request(struct http *h, struct exchange *x, const struct http_head *head, size_t n, size_t taken)
+begin_request(struct http *h, struct exchange *x)
 {
 	struct conn *c = x->conn;
 	bool wanted = exchange_begin(x);
-	size_t left = head->len - taken, body = n - head->len;
 
-	if (x->chunked || x->feeds)
-		body = 0;		/* they stay until their end is known, or until they are taken */
-	else if (body > x->req.head.body_announced)
-		body = (size_t)x->req.head.body_announced;
 	c->x = x;
-	c->more = c->ended || n > head->len + body || n == h->peek_cap;
-	if (stream_socket_read(c->fd, h->peek + taken, left + body, false) != (ssize_t)(left + body)) {
-		conn_end(h, c);
-	} else if (!wanted) {
+	if (!wanted) {
 		run_request(h, x);
-	} else if (!x->chunked && x->req.head.body_announced == 0) {
-		complete(h, x);
-	} else {
-		conn_set(c, CONN_BODY);
-		if (x->chunked)
-			http_chunks_begin(&x->chunks, h->conf.conf->header_bytes_max);
-		if (n == head->len && !c->more && head->expects && head->minor > 0 && !say_continue(c))
-			conn_end(h, c);
-		else if (body > 0 && !take_body(h, c, h->peek + head->len, body))
-			return;
-		else if (c->more)
-			receive_body(h, c);
+		return;
 	}
+	if (x->chunks == NULL && x->req.head.body_announced == 0) {
+		complete(h, x);
+		return;
+	}
+	conn_set(c, CONN_BODY);
+	if (x->expects && !x->old && h->look.len == 0 && !look_read(h, body_want(h, x)) && h->look.conn != NULL &&
+	    !say_continue(c))
+		conn_end(h, c);
 }
 
-/* A whole head; of the n bytes in h->peek all but the first `taken` are still in the socket. */
+/* The bytes that are looked at begin with this head. */
 static void
-serve_head(struct http *h, struct conn *c, const struct http_head *head, size_t n, size_t taken)
+serve_head(struct http *h, struct conn *c, const struct http_head *head)
 {
 	struct exchange *x = exchange_new(h);
 	const char *why;
@@ -631,9 +580,10 @@ serve_head(struct http *h, struct conn *c, const struct http_head *head, size_t 
 		return;
 	}
 	x->conn = c;
-	why = take_head(x, head, h->peek);
+	why = take_head(x, head, h->look.bytes);
+	look_take(h, head->len);
 	if (why == NULL) {
-		begin_request(h, x, head, n, taken);
+		begin_request(h, x);
 		return;
 	}
 	exchange_end(x);
@@ -643,119 +593,63 @@ serve_head(struct http *h, struct conn *c, const struct http_head *head, size_t 
 		conn_end(h, c);
 }
 
-void
-partial_free(struct partial *p)
-{
-	if (p == NULL)
-		return;
-	buf_done(&p->taken);
-	free(p);
-}
-
-/* A unix socket holds only some dozens of pieces, however short: they are taken out. */
-static bool
-take_pieces(struct http *h, struct conn *c, size_t n)
-{
-	struct partial *p = c->partial;
-	uint8_t *fresh = h->peek + p->taken.len;
-	size_t len = n - p->taken.len;
-
-	if (!c->listener->is_unix)
-		return true;
-	buf_put(&p->taken, fresh, len);
-	return !p->taken.failed && stream_socket_read(c->fd, fresh, len, false) == (ssize_t)len;
-}
-
-/* A head of which n bytes have come: its rest wakes us. */
 static void
-keep_head(struct http *h, struct conn *c, const struct http_head *head, size_t n)
+refuse_client(struct http *h, struct conn *c)
 {
-	if (!c->ended && c->partial == NULL && (c->partial = malloc(sizeof(*c->partial))) != NULL) {
-		c->partial->head = *head;
-		buf_init(&c->partial->taken, h->conf.conf->header_bytes_max);
-		c->partial->taken.secret = true;	/* a token */
-	}
-	if (c->ended || c->partial == NULL || !take_pieces(h, c, n))
-		conn_end(h, c);
+	if (c->verdict == CONN_BUSY)
+		refuse(h, c, 429, busy_text);
+	else
+		refuse(h, c, 403, "Permission denied");
 }
 
-/* What has come of the next request, into h->peek; false: nothing new, or the connection has ended. */
-static bool
-peek(struct http *h, struct conn *c, size_t taken, size_t *n)
-{
-	ssize_t got = stream_socket_read(c->fd, h->peek + taken, h->peek_cap - taken, true);
-
-	if (got < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (got <= 0) {
-		conn_end(h, c);
-		return false;
-	}
-	if (taken > 0)
-		memcpy(h->peek, c->partial->taken.data, taken);
-	*n = taken + (size_t)got;
-	return true;
-}
-
-/* n bytes that are in h->peek: the first `taken` of them are no longer in the socket. */
 static void
-look_at(struct http *h, struct conn *c, size_t n, size_t taken)
+scan_head(struct http *h, struct conn *c)
 {
-	struct partial *own = c->partial;
-	struct http_head *head = own != NULL ? &own->head : &h->head;
+	struct http_head *own = c->carried != NULL ? c->carried->head : NULL, *head = own != NULL ? own : &h->head;
 
-	if (c->verdict != CONN_FINE) {
-		if (c->verdict == CONN_BUSY)
-			refuse(h, c, 429, busy_text);
-		else
-			refuse(h, c, 403, "Permission denied");
-		return;
-	}
 	if (own == NULL)
 		http_head_begin(head, h->conf.conf->header_bytes_max);
-	switch (http_head_scan(head, h->peek, n)) {
+	switch (http_head_scan(head, h->look.bytes, h->look.len)) {
 	case HTTP_MORE:
-		keep_head(h, c, head, n);
+		if (own == NULL && conn_carry_head(h, c, head) == NULL)
+			conn_end(h, c);
 		return;
 	case HTTP_BAD:
 		refuse_head(h, c, head->status, head->why);
 		return;
 	case HTTP_DONE:
-		c->partial = NULL;
-		serve_head(h, c, head, n, taken);
-		partial_free(own);
+		if (own != NULL)
+			c->carried->head = NULL;
+		serve_head(h, c, head);
+		free(own);
 		return;
 	}
 }
 
-static void
-look_at_socket(struct http *h, struct conn *c)
+/* The next head, or more of it, if that is there.  False: not now. */
+static bool
+step_at_head(struct http *h, struct conn *c)
 {
-	size_t taken = c->partial != NULL ? c->partial->taken.len : 0, n;
+	bool partial = c->carried != NULL && c->carried->head != NULL;
 
-	if (!peek(h, c, taken, &n))
-		return;
-	look_at(h, c, n, taken);
-	http_forget(h, n);
+	if ((h->look.len == 0 || partial) && !look_read(h, HEAD_READ_BYTES))
+		return false;
+	if (c->verdict == CONN_FINE)
+		scan_head(h, c);
+	else
+		refuse_client(h, c);
+	return true;
 }
 
 void
-http_serve_event(struct http *h, struct conn *c, uint32_t events)
+http_serve(struct http *h, struct conn *c)
 {
-	c->ended = c->ended || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-	switch (c->state) {
-	case CONN_REST:
-		look_at_socket(h, c);
-		return;
-	case CONN_BODY:
-		receive_body(h, c);
-		return;
-	case CONN_WAIT:
-		c->more = true;		/* the next request; it has to wait */
-		if (exchange_waits_long(c->x) && c->ended)
-			conn_end(h, c);	/* the client left */
-		return;
-	default:
-		return;
-	}
+	unsigned steps = 0;
+	bool more = true;
+
+	look_begin(h, c);
+	while (more && h->look.conn != NULL && steps++ < STEPS_MAX)
+		more = c->state == CONN_REST ? step_at_head(h, c) : c->state == CONN_BODY && step_in_body(h, c);
+	if (look_done(h) && more && (c->state == CONN_REST || c->state == CONN_BODY))
+		conn_wake(c);
 }

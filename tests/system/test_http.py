@@ -14,10 +14,18 @@ from waiting import wait_for  # noqa: E402
 LIMITS = {"http_idle_timeout": "1s", "limits.http_max_conns_per_client": 8, "limits.body_discard_max": "2M"}
 
 
-def talk(node, data, more=()):
+def connect(node, unix=False):
+    if not unix:
+        return socket.create_connection((node.addr, 8500), timeout=60)
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(60)
+    s.connect(os.path.join(node.run, "rpcd.sock"))
+    return s
+
+
+def talk(node, data, more=(), unix=False):
     """Sends bytes, closes nothing, returns all that comes until the other side closes, which it has to."""
-    s = socket.create_connection((node.addr, 8500), timeout=60)
-    with s:
+    with connect(node, unix) as s:
         try:
             s.sendall(data)
             for part in more:
@@ -55,6 +63,49 @@ def test_pipelining(n):
     whole = put("/v1/kv/p/3", b"three") + get("/v1/kv/p/3?raw", "Connection: close")
     out = talk(n, b"", [whole[i:i + 1] for i in range(len(whole))])
     assert statuses(out) == [200, 200] and out.endswith(b"three"), out
+
+
+def test_pipelining_many(n):
+    """A hundred requests in one write, of all kinds of bodies, are done in order, wherever the bytes are cut."""
+    whole, expected = b"", []
+    for i in range(33):
+        value = b"v%d" % i
+        whole += put("/v1/kv/m/%d" % i, value)
+        whole += b"GET /v1/kv/m/%d?raw HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n" % (i, b"b" * (i * 40))
+        whole += b"PUT /v1/kv/m/c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        whole += b"%x\r\n%s\r\n1;x\r\n!\r\n0\r\nA: b\r\n\r\n" % (len(value), value)
+        expected += [200, value, 200]
+    whole += get("/v1/kv/m/c?raw", "Connection: close")
+    for unix in (False, True):
+        out = talk(n, whole, unix=unix)
+        assert statuses(out) == [200] * 100 and out.endswith(b"\r\n\r\nv32!"), out
+        at = 0
+        for value in (b"v%d" % i for i in range(33)):
+            at = out.index(b"\r\n\r\n" + value + b"HTTP/1.1", at)
+    # cut once, at each byte of the first six
+    six = whole[:whole.index(b"PUT /v1/kv/m/2 ")] + get("/v1/kv/m/c?raw", "Connection: close")
+    for cut in range(1, len(six)):
+        out = talk(n, six[:cut], [six[cut:]])
+        assert statuses(out) == [200] * 7 and out.endswith(b"\r\n\r\nv1!"), (cut, out)
+    # what waits behind one that waits is served when that is answered, and is not done for a client that has gone
+    index = n.get("/v1/kv/m/c").index
+    with socket.create_connection((n.addr, 8500), timeout=60) as s:
+        s.sendall(get("/v1/kv/m/c?index=%d&wait=60s" % index) + put("/v1/kv/m/behind", b"1") +
+                  get("/v1/kv/m/behind?raw", "Connection: close"))
+        wait_for("it waits", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 1)
+        assert n.kv_get("m/behind") is None
+        assert n.put("/v1/kv/m/c", b"now").status == 200
+        out = b""
+        while got := s.recv(65536):
+            out += got
+        assert statuses(out) == [200] * 3 and out.endswith(b"\r\n\r\n1"), out
+    n.delete("/v1/kv/m/behind")
+    with socket.create_connection((n.addr, 8500), timeout=60) as s:
+        s.sendall(get("/v1/kv/m/none?index=%d&wait=60s" % n.get("/v1/kv/m/none").index) + put("/v1/kv/m/behind", b"1") * 1000)
+        wait_for("it waits", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 1)
+    wait_for("it has left", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 0)
+    assert n.kv_get("m/behind") is None
+    assert int(n.stats("rpcd")["http_carried_bytes"]) == 0
 
 
 def test_bodies(n):
@@ -320,7 +371,7 @@ def all_of_it():
         n = c.servers(1, rpcd=LIMITS)[0]
         c.formed([n])
         wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
-        for test in (test_pipelining, test_bodies, test_malformed, test_slow_and_many, test_browsers, test_client_goes_away,
+        for test in (test_pipelining, test_pipelining_many, test_bodies, test_malformed, test_slow_and_many, test_browsers, test_client_goes_away,
                      test_unix_socket, test_administration, test_stop_with_waiting_clients):
             test(n)
             print("     " + test.__name__, flush=True)
