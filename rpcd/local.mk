@@ -55,13 +55,16 @@ rpcd_librpcapi_a_SOURCES += \
 	rpcd/api/v1/prepared.c rpcd/api/v1/queries.c rpcd/api/v1/session.c rpcd/api/v1/snapshot.c rpcd/api/v1/status.c \
 	rpcd/api/v1/txn.c rpcd/api/v1/ui.c
 
-# HTTP/1.1.  http_scan.c, heads and chunks, is pure: tests and fuzzers link it with nothing else of rpcd.
+# HTTP.  http_scan.c, heads and chunks, is pure: tests and fuzzers link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpchttp.a
 rpcd_librpchttp_a_SOURCES = \
 	rpcd/http/http_scan.c rpcd/http/http_scan.h rpcd/http/http.c rpcd/http/http.h rpcd/http/http_int.h \
 	rpcd/http/http_conns.c rpcd/http/http_wire.c rpcd/http/http_serve.c rpcd/http/http_send.c \
 	rpcd/http/response_head.c \
 	rpcd/http/response_head.h
+# HTTP/2: the core, which needs no socket, and its heads.
+rpcd_librpchttp_a_SOURCES += rpcd/http/h2_head.c rpcd/http/h2_head.h rpcd/http/h2_session.c rpcd/http/h2_session.h
+rpcd_librpchttp_a_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
 
 # User events and queries of the pool.  event_wire.c is pure, and the API needs it.
 noinst_LIBRARIES += rpcd/librpcevent.a

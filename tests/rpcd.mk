@@ -174,6 +174,19 @@ FUZZ_REPLAYS += tests/fuzz/replay_http_conn
 tests_fuzz_replay_http_conn_SOURCES = tests/fuzz/fuzz_http_conn.c tests/fuzz/replay.c
 tests_fuzz_replay_http_conn_LDADD = rpcd/librpchttp.a common/libtvcore.a
 
+# HTTP/2 without sockets.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_h2
+TESTS += tests/unit/check_h2
+tests_unit_check_h2_SOURCES = tests/unit/check_h2.c
+tests_unit_check_h2_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
+tests_unit_check_h2_LDADD = rpcd/librpchttp.a common/libtvcore.a $(UNIT_LIBS) $(NGHTTP2_LIBS)
+endif
+
+FUZZ_REPLAYS += tests/fuzz/replay_h2
+tests_fuzz_replay_h2_SOURCES = tests/fuzz/fuzz_h2.c tests/fuzz/replay.c
+tests_fuzz_replay_h2_LDADD = rpcd/librpchttp.a common/libtvcore.a $(NGHTTP2_LIBS)
+
 FUZZ_REPLAYS += tests/fuzz/replay_http_json
 tests_fuzz_replay_http_json_SOURCES = tests/fuzz/fuzz_http_json.c tests/fuzz/replay.c
 tests_fuzz_replay_http_json_LDADD = common/libtvjson.a common/libtvcore.a $(JANSSON_LIBS)

@@ -605,3 +605,33 @@ dns_seed("soa", dns_question("consul", 6), b"10.0.0.1" * 4)
 dns_seed("subnet", dns_question("q.query.consul", 1, struct.pack("!3H2B3s", 8, 7, 1, 24, 0, b"\xc0\0\2")), b"10.0.0.1" * 4)
 dns_seed("upstream", dns_question("web.service.consul", 1), dns_question("www.example.net", 1)[:6] + b"\0\1\0\0\0\0" +
          dns_question("www.example.net", 1)[12:] + b"\xc0\x0c\0\1\0\1\0\0\0\5\0\4\x0a\0\0\1")
+
+# HTTP/2: into what pieces, what the server does; then frames, behind an opening that is put before them (bit 64: not).
+
+
+def h2_frame(type_, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([type_, flags]) + struct.pack(">I", stream) + payload
+
+
+def h2_field(name, value):
+    return b"\x40" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+def h2_request(stream, method=b"\x82", flags=5, more=b""):
+    return h2_frame(1, flags, stream, method + b"\x87\x84" + h2_field(b":authority", b"one:8501") + more)
+
+
+H2_WAYS = {"waits": 0, "answers": 3, "resets": 7, "holds": 10, "breaks": 18, "trailers": 34, "quiesces": 130}
+for i, (name, ways) in enumerate(H2_WAYS.items()):
+    seed("h2", name, bytes([5 * i, ways]) + h2_request(1) + h2_request(3, more=b"\xbe") + h2_request(5, b"\x83", 4) +
+         h2_frame(0, 0, 5, b"abc") + h2_frame(0, 9, 5, b"\x02defgh\0\0") + h2_frame(8, 0, 0, b"\0\1\0\0") + h2_request(21) +
+         h2_frame(3, 0, 3, b"\0\0\0\x08") + h2_frame(6, 0, 0, b"12345678") + h2_frame(7, 0, 0, b"\0" * 8))
+seed("h2", "opening", bytes([31, 64 + 2]) + b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0, b"\0\4\0\0\0\1") + h2_request(1))
+seed("h2", "not-h2", bytes([31, 64]) + b"GET / HTTP/1.1\r\nHost: one\r\n\r\n")
+seed("h2", "continuation", bytes([3, 2]) + h2_request(1, flags=1) + h2_frame(9, 0, 1, h2_field(b"x-consul-token", b"t")) +
+     h2_frame(9, 4, 1, h2_field(b"expect", b"100-continue")))
+seed("h2", "length", bytes([3, 3]) + h2_request(1, b"\x83", 4, h2_field(b"content-length", b"3")) + h2_frame(0, 1, 1, b"abc") +
+     h2_request(3, b"\x83", 4, h2_field(b"content-length", b"9")) + h2_frame(0, 1, 3, b"abc"))
+seed("h2", "trailer", bytes([3, 2]) + h2_request(1, b"\x83", 4) + h2_frame(0, 0, 1, b"abc") + h2_frame(1, 5, 1, h2_field(b"x", b"y")))
+seed("h2", "hosts", bytes([3, 2]) + h2_request(1, more=h2_field(b"host", b"two")) + h2_request(3, more=h2_field(b"host", b"one:8501")))
+seed("h2", "bomb", bytes([31, 2]) + h2_request(1, more=h2_field(b"x", b"v" * 120) + b"\xbe" * 200))
