@@ -170,3 +170,39 @@ addr_sock_len(const union addr_sock *sa)
 {
 	return sa->any.sa_family == AF_INET6 ? sizeof(sa->v6) : sizeof(sa->v4);
 }
+
+bool
+addr_net_parse(struct span text, struct addr_net *out)
+{
+	const uint8_t *slash = memchr(text.p, '/', text.len), *end = text.p + text.len;
+	struct addr a;
+	unsigned bits = 0;
+
+	*out = (struct addr_net){ .len = 0 };
+	if (!addr_parse_span(slash == NULL ? text : span_of(text.p, (size_t)(slash - text.p)), 0, &a))
+		return false;
+	if (slash == NULL)
+		bits = a.len * 8u;
+	else if (end - slash < 2 || end - slash > 4)
+		return false;
+	for (const uint8_t *p = slash == NULL ? end : slash + 1; p < end; p++) {
+		if (*p < '0' || *p > '9')
+			return false;
+		bits = bits * 10 + (unsigned)(*p - '0');
+	}
+	if (bits > a.len * 8u)
+		return false;
+	memcpy(out->ip, a.ip, a.len);
+	out->len = a.len;
+	out->bits = (uint8_t)bits;
+	return true;
+}
+
+bool
+addr_net_has(const struct addr_net *n, const struct addr *a)
+{
+	unsigned whole = n->bits / 8, rest = n->bits % 8;
+
+	return n->len == a->len && n->len > 0 && memcmp(n->ip, a->ip, whole) == 0 &&
+	    (rest == 0 || (n->ip[whole] ^ a->ip[whole]) >> (8 - rest) == 0);
+}

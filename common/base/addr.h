@@ -53,6 +53,16 @@ bool addr_is_mapped(const struct addr *a);
 bool addr_is_any(const struct addr *a);
 bool addr_is_loopback(const struct addr *a);
 
+/* A network: the addresses whose first `bits` are those of ip. */
+struct addr_net {
+	uint8_t ip[16];
+	uint8_t len, bits;	/* 4 or 16 bytes; 0: none.  bits: up to 8 * len */
+};
+/* "10.0.0.0/8", or an address alone, which is a network of one.  False, and none in *out: it is neither. */
+bool addr_net_parse(struct span text, struct addr_net *out);
+/* Of one family; a mapped address is IPv6, see addr_unmapped(). */
+bool addr_net_has(const struct addr_net *n, const struct addr *a);
+
 /* Both return dst.  The address alone, a mapped one as ::ffff:192.0.2.1; "" for none. */
 const char *addr_ip(const struct addr *a, char dst[ADDR_IP_BYTES]);
 /* With the port, "192.0.2.1:80" or "[fd00::1]:80"; "" for none. */

@@ -31,11 +31,6 @@ bool address_same(const union addr_sock *a, const union addr_sock *b);	/* port t
 /* Without the port; a mapped one as IPv4.  dst has DNS_ADDRESS_TEXT_MAX bytes. */
 void address_text(const union addr_sock *a, char *dst);
 
-struct net {
-	uint8_t bytes[16];
-	unsigned len, bits;		/* 4 or 16 bytes */
-};
-
 struct udp_socket;
 struct tcp_conn;
 struct tcp;
@@ -93,7 +88,7 @@ struct server {
 	bool families[2];		/* of recursors that may be asked: IPv4, IPv6 */
 	union addr_sock listens[DNS_SOCKETS_MAX];	/* ours */
 	unsigned listens_count;
-	struct net recursion_from[NETS_MAX], own[NETS_MAX];
+	struct addr_net recursion_from[NETS_MAX], own[NETS_MAX];
 	unsigned recursion_count, own_count;
 
 	/* asks.c */

@@ -37,21 +37,12 @@ address_text(const union addr_sock *a, char *dst)
 }
 
 static bool
-within(const struct net *n, const uint8_t *bytes, unsigned len)
-{
-	if (n->len != len || memcmp(n->bytes, bytes, n->bits / 8) != 0)
-		return false;
-	unsigned rest = n->bits % 8;
-	return rest == 0 || (n->bytes[n->bits / 8] ^ bytes[n->bits / 8]) >> (8 - rest) == 0;
-}
-
-static bool
-within_any(const struct net *v, unsigned n, const union addr_sock *a)
+within_any(const struct addr_net *v, unsigned n, const union addr_sock *a)
 {
 	struct addr bare = bare_address(a);
 
 	for (unsigned i = 0; i < n; i++)
-		if (within(&v[i], bare.ip, bare.len))
+		if (addr_net_has(&v[i], &bare))
 			return true;
 	return false;
 }
@@ -59,7 +50,7 @@ within_any(const struct net *v, unsigned n, const union addr_sock *a)
 bool
 setup_is_own(const struct server *s, const union addr_sock *a)
 {
-	static const struct net loopback[] = { { { 127 }, 4, 8 }, { { [15] = 1 }, 16, 128 } };
+	static const struct addr_net loopback[] = { { { 127 }, 4, 8 }, { { [15] = 1 }, 16, 128 } };
 
 	return within_any(loopback, 2, a) || within_any(s->own, s->own_count, a);
 }
@@ -78,16 +69,16 @@ own_of_interfaces(struct server *s)
 	if (getifaddrs(&all) != 0)
 		return;
 	for (const struct ifaddrs *i = all; i != NULL && s->own_count < NETS_MAX; i = i->ifa_next) {
-		struct net *n = &s->own[s->own_count];
+		struct addr_net *n = &s->own[s->own_count];
 
 		if (i->ifa_addr == NULL)
 			continue;
 		struct addr a = addr_unmapped(addr_of_sock(i->ifa_addr));
 		if (a.len == 0)
 			continue;
-		memcpy(n->bytes, a.ip, a.len);
+		memcpy(n->ip, a.ip, a.len);
 		n->len = a.len;
-		n->bits = n->len * 8;
+		n->bits = (uint8_t)(a.len * 8);
 		s->own_count++;
 	}
 	freeifaddrs(all);
@@ -118,21 +109,6 @@ read_recursor(struct span text, union addr_sock *out)
 		return false;
 	*space = '\0';
 	return addr_parse_sock(copy, (uint16_t)strtoul(space + 1, NULL, 10), out) > 0;
-}
-
-/* "192.0.2.0/24" */
-static bool
-read_net(struct span text, struct net *out)
-{
-	char copy[64], *slash;
-
-	if (!span_copy(text, copy, sizeof(copy)))
-		return false;
-	if ((slash = strchr(copy, '/')) != NULL)
-		*slash = '\0';
-	out->len = dns_address_of(span_str(copy), out->bytes);
-	out->bits = slash == NULL ? out->len * 8 : (unsigned)strtoul(slash + 1, NULL, 10);
-	return out->len > 0 && out->bits <= out->len * 8;
 }
 
 /* A question to us would go in circles. */
@@ -263,7 +239,7 @@ setup_take(struct server *s, struct span body)
 		return err;
 	s->recursion_count = 0;
 	for (uint32_t i = 0; i < c->recursion_from.n && s->recursion_count < NETS_MAX; i++)
-		if (!read_net(c->recursion_from.v[i], &s->recursion_from[s->recursion_count++]))
+		if (!addr_net_parse(c->recursion_from.v[i], &s->recursion_from[s->recursion_count++]))
 			return TV_EFORMAT;
 	if ((err = take_recursors(s, &c->recursors)) != TV_OK)
 		return err;

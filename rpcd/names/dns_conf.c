@@ -137,19 +137,6 @@ print_recursor(const char *text, char *out, size_t cap, char *why)
 	return snprintf(out, cap, "%s %u", t.ip, t.port) < (int)cap;
 }
 
-static bool
-is_net(const char *text)
-{
-	char *stop;
-	const char *slash = strchr(text, '/');
-	struct addr ip;
-
-	if (!addr_parse_span(span_of(text, slash == NULL ? strlen(text) : (size_t)(slash - text)), 0, &ip))
-		return false;
-	return slash == NULL || (slash[1] >= '0' && slash[1] <= '9' && strtoul(slash + 1, &stop, 10) <= ip.len * 8u &&
-	    *stop == '\0');
-}
-
 static enum tv_err
 check_domain(const char *key, const char *text, const char *datacenter, bool alt, char *errbuf, size_t cap)
 {
@@ -175,6 +162,7 @@ dns_conf_check(const struct rpcd_conf *c, const char *datacenter, char *errbuf, 
 	enum tv_err err = check_domain("domain", c->domain, datacenter, false, errbuf, cap);
 	char why[TARGET_WHY_BYTES];
 	struct dial_target t;
+	struct addr_net net;
 
 	if (err == TV_OK && c->alt_domain != NULL)
 		err = check_domain("alt_domain", c->alt_domain, datacenter, true, errbuf, cap);
@@ -193,7 +181,7 @@ dns_conf_check(const struct rpcd_conf *c, const char *datacenter, char *errbuf, 
 	if (c->recursors.count > RECURSORS_MAX)
 		return tv_fail(errbuf, cap, TV_EINVAL, "recursors: more than %d", RECURSORS_MAX);
 	for (size_t i = 0; i < c->recursion_from.count; i++)
-		if (!is_net(c->recursion_from.items[i]))
+		if (!addr_net_parse(span_str(c->recursion_from.items[i]), &net))
 			return tv_fail(errbuf, cap, TV_EINVAL, "dns_config.allow_recursion_from: \"%s\" is not a "
 			    "network (write 10.0.0.0/8)", c->recursion_from.items[i]);
 	return TV_OK;

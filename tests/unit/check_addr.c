@@ -173,6 +173,38 @@ START_TEST(other_forms_are_none)
 }
 END_TEST
 
+static const struct { const char *net, *ip; bool in; } nets[] = {
+	{ "10.0.0.0/8", "10.255.1.2", true }, { "10.0.0.0/8", "11.0.0.0", false }, { "10.9.9.9/8", "10.0.0.1", true },
+	{ "192.0.2.128/25", "192.0.2.129", true }, { "192.0.2.128/25", "192.0.2.127", false },
+	{ "192.0.2.1", "192.0.2.1", true }, { "192.0.2.1", "192.0.2.2", false }, { "0.0.0.0/0", "203.0.113.9", true },
+	{ "0.0.0.0/0", "::1", false }, { "::/0", "::1", true }, { "::/0", "10.0.0.1", false },
+	{ "fd00::/9", "fd7f::1", true }, { "fd00::/9", "fd80::1", false }, { "::1/128", "::1", true },
+	{ "255.255.255.255/32", "127.0.0.1", false }, { "10.0.0.0/008", "10.1.1.1", true },
+};
+
+START_TEST(what_is_in_a_network)
+{
+	struct addr_net n;
+	struct addr a;
+
+	ck_assert(addr_net_parse(span_str(nets[_i].net), &n));
+	ck_assert(addr_parse(nets[_i].ip, 0, &a));
+	ck_assert_msg(addr_net_has(&n, &a) == nets[_i].in, "%s %s", nets[_i].net, nets[_i].ip);
+}
+END_TEST
+
+START_TEST(what_is_no_network)
+{
+	static const char *const texts[] = { "", "/", "/8", "10.0.0.0/", "10.0.0.0/33", "::/129", "10.0.0.0/-1", "10.0.0.0/ 8",
+	    "10.0.0.0/8 ", "10.0.0/8", "10.0.0.0/0008", "10.0.0.0/8/8", "web/8" };
+	struct addr_net n = { .len = 4 };
+
+	ck_assert(!addr_net_parse(span_str(texts[_i]), &n));
+	ck_assert_uint_eq(n.len, 0);
+	ck_assert(!addr_net_has(&n, &(struct addr){ .len = 0 }));
+}
+END_TEST
+
 int
 main(void)
 {
@@ -187,6 +219,8 @@ main(void)
 	tcase_add_loop_test(t, what_is_none, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, no_address_with_a_port);
 	tcase_add_test(t, other_forms_are_none);
+	tcase_add_loop_test(t, what_is_in_a_network, 0, sizeof(nets) / sizeof(nets[0]));
+	tcase_add_loop_test(t, what_is_no_network, 0, 13);
 	suite_add_tcase(s, t);
 	sr = srunner_create(s);
 	srunner_run_all(sr, CK_ENV);
