@@ -23,6 +23,7 @@ enum conf_type {
 	CONF_BOOL,		/* bool */
 	CONF_U64,		/* uint64_t; min..max */
 	CONF_SIZE,		/* uint64_t bytes; "64k", "16M", "1G" (powers of 1024) or a number */
+	CONF_RATE,		/* uint64_t thousandths a second; "100", "0.5"; "-1": CONF_NO_RATE, no limit */
 	CONF_DURATION,		/* struct mono; "250ms", "10s", "1m30s" */
 	CONF_PORT,		/* uint16_t; 0 only if min is "0" */
 	CONF_STRING,		/* char *, owned */
@@ -38,6 +39,8 @@ enum conf_type {
 	CONF_GIVEN,		/* bool: the file has the key, whatever its value; a second row for a key */
 	CONF_REMOVED,		/* no field: a key of an earlier version, an error that tells `help`, the remedy */
 };
+
+#define CONF_NO_RATE UINT64_MAX
 
 struct conf_list {
 	char **items;		/* owned */

@@ -147,6 +147,49 @@ print_size(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
 	buf_printf(out, "%" PRIu64 "%s", v, units[at]);
 }
 
+/* "100", "0.5", with at most three digits behind the point; "-1": none. */
+static bool
+parse_rate(struct span s, uint64_t *v)
+{
+	const uint8_t *point = memchr(s.p, '.', s.len);
+	size_t whole = point == NULL ? s.len : (size_t)(point - s.p), part = point == NULL ? 0 : s.len - whole - 1;
+	uint64_t thousandths = 0;
+
+	if (span_eqs(s, "-1")) {
+		*v = CONF_NO_RATE;
+		return true;
+	}
+	if (!parse_u64(span_of(s.p, whole), v) || *v > UINT32_MAX || part > 3 || (point != NULL &&
+	    !parse_u64(span_of(point + 1, part), &thousandths)))
+		return false;
+	for (size_t i = part; i < 3; i++)
+		thousandths *= 10;
+	*v = *v * 1000 + thousandths;
+	return true;
+}
+
+static enum tv_err
+read_rate(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	if (n->type != UCL_WORD || !parse_rate(n->text, field))
+		return not_a(o, n, "a rate", "100, 0.5, or -1 for no limit", why, cap);
+	return *(uint64_t *)field == CONF_NO_RATE ? TV_OK :
+	    check_bounds(o, n, *(uint64_t *)field, parse_rate, why, cap);
+}
+
+static void
+print_rate(const struct conf_opt *o UNUSED, const void *field, struct buf *out)
+{
+	uint64_t v = *(const uint64_t *)field;
+
+	if (v == CONF_NO_RATE)
+		buf_puts(out, "-1");
+	else if (v % 1000 == 0)
+		buf_printf(out, "%" PRIu64, v / 1000);
+	else
+		buf_printf(out, "%" PRIu64 ".%03" PRIu64, v / 1000, v % 1000);
+}
+
 static bool
 parse_ns(struct span s, uint64_t *v)
 {
@@ -606,6 +649,7 @@ static const struct conf_value_ops types[] = {
 	[CONF_BOOL] = { sizeof(bool), read_bool, print_bool, NULL, NULL },
 	[CONF_U64] = { sizeof(uint64_t), read_u64, print_u64, NULL, NULL },
 	[CONF_SIZE] = { sizeof(uint64_t), read_size, print_size, NULL, NULL },
+	[CONF_RATE] = { sizeof(uint64_t), read_rate, print_rate, NULL, NULL },
 	[CONF_DURATION] = { sizeof(struct mono), read_duration, print_duration, NULL, NULL },
 	[CONF_PORT] = { sizeof(uint16_t), read_port, print_port, NULL, NULL },
 	[CONF_STRING] = { sizeof(char *), read_string, print_string, equal_string, free_string },

@@ -1,5 +1,6 @@
 /* Configuration files: values, messages, printing, reload, permissions. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@ struct sample {
 	int choice;
 	uint64_t inner;
 	bool deep;
+	uint64_t rate;
 };
 
 #define F(field_) CONF_FIELD(struct sample, field_)
@@ -37,6 +39,7 @@ static const struct conf_opt opts[] = {
 	{ "choice", CONF_CHOICE, F(choice), "required", NULL, NULL, "required|best-effort", CONF_LIVE, "A choice." },
 	{ "limits.inner", CONF_U64, F(inner), "7", NULL, NULL, NULL, CONF_LIVE, "In a block." },
 	{ "limits.deep.yes", CONF_BOOL, F(deep), "false", NULL, NULL, NULL, CONF_LIVE, "In a block in a block." },
+	{ "rate", CONF_RATE, F(rate), "-1", "0.001", "1000000", NULL, CONF_LIVE, "A rate." },
 	{ .key = "gone_key", .type = CONF_REMOVED, .help = "write count instead" },
 };
 static const size_t opt_count = sizeof(opts) / sizeof(opts[0]);
@@ -73,6 +76,7 @@ START_TEST(defaults_stand)
 	ck_assert_str_eq(got.list.items[1], "b c");
 	ck_assert_int_eq(got.choice, 0);
 	ck_assert_uint_eq(got.inner, 7);
+	ck_assert_uint_eq(got.rate, CONF_NO_RATE);
 	done();
 }
 END_TEST
@@ -80,7 +84,7 @@ END_TEST
 static const char every_value[] =
     "yes = no\ncount = 10\nbytes = 16M\nelection_timeout = \"1m0s\"\nhttp_port = 1\nfree_port = 65535\n"
     "text = \"say \\\"hi\\\" # and\\ttab\"\npath = \"/a b\"\nname = n-1_x.y\naddr = \"fd00::1\"\nlist = [x]\n"
-    "choice = best-effort\nlimits {\n inner = 18446744073709551615\n deep { yes = on }\n}\n";
+    "choice = best-effort\nlimits {\n inner = 18446744073709551615\n deep { yes = on }\n}\nrate = 0.25\n";
 
 static void
 assert_every_value(const struct sample *s)
@@ -99,6 +103,7 @@ assert_every_value(const struct sample *s)
 	ck_assert_str_eq(s->list.items[0], "x");
 	ck_assert_int_eq(s->choice, 1);
 	ck_assert_uint_eq(s->inner, UINT64_MAX);
+	ck_assert_uint_eq(s->rate, 250);
 }
 
 START_TEST(every_type_is_read)
@@ -185,6 +190,15 @@ static const struct {
 	{ "list = [ [a] ]", "x.conf:1: list: a list is not a list of strings (write [ \"a\", \"b\" ])" },
 	{ "choice = maybe", "x.conf:1: choice: maybe is not one of required, best-effort" },
 	{ "limits = 3", "x.conf:1: limits: a block is expected (write limits { ... })" },
+	{ "rate = \"5\"", "x.conf:1: rate: \"5\" is not a rate (write 100, 0.5, or -1 for no limit; 0.001 "
+	    "to 1000000)" },
+	{ "rate = 5/s", "x.conf:1: rate: 5/s is not a rate" },
+	{ "rate = 0.0001", "x.conf:1: rate: 0.0001 is not a rate" },
+	{ "rate = 1.", "x.conf:1: rate: 1. is not a rate" },
+	{ "rate = -2", "x.conf:1: rate: -2 is not a rate" },
+	{ "rate = 1e3", "x.conf:1: rate: 1e3 is not a rate" },
+	{ "rate = 0", "x.conf:1: rate: 0 is out of range (0.001 to 1000000)" },
+	{ "rate = 1000000.001", "x.conf:1: rate: 1000000.001 is out of range (0.001 to 1000000)" },
 	{ "yes = true\nyes = true", "x.conf:2: key \"yes\" is given twice (first on line 1)" },
 	{ "limits { inner = 1 }\nlimits.inner = 2", "x.conf:2: key \"limits.inner\" is given twice (first on line 1)" },
 	{ "{\n\"limits\": {\n\"inner\":\n\"x\" } }", "x.conf:3: limits.inner: \"x\" is not a number (write 100)" },
@@ -198,6 +212,22 @@ START_TEST(errors_are_precise)
 	ck_assert_msg(strncmp(errbuf, bad[_i].says, strlen(bad[_i].says)) == 0, "%s\n gives %s", bad[_i].text, errbuf);
 	ck_assert_ptr_null(got.name);	/* freed */
 	ck_assert_ptr_null(got.list.items);
+}
+END_TEST
+
+static const struct { const char *text; uint64_t thousandths; } rates[] = {
+	{ "1", 1000 }, { "1000.0", 1000000 }, { "0.5", 500 }, { "0.001", 1 }, { "12.34", 12340 }, { "0.050", 50 },
+	{ "1000000", 1000000000 }, { "-1", CONF_NO_RATE },
+};
+
+START_TEST(rates_have_three_digits)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "rate = %s", rates[_i].text);
+	ck_assert_msg(parse(text) == TV_OK, "%s", errbuf);
+	ck_assert_uint_eq(got.rate, rates[_i].thousandths);
+	done();
 }
 END_TEST
 
@@ -344,6 +374,7 @@ main(void)
 	tcase_add_test(t, every_type_is_read);
 	tcase_add_test(t, printed_result_parses_again);
 	tcase_add_loop_test(t, errors_are_precise, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+	tcase_add_loop_test(t, rates_have_three_digits, 0, sizeof(rates) / sizeof(rates[0]));
 	tcase_add_test(t, removed_keys_are_not_proposed);
 	tcase_add_checked_fixture(f, setup, scratch_close);
 	tcase_add_test(f, file_permissions);
