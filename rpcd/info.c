@@ -62,8 +62,26 @@ put_http(const struct rpcd *p, struct buf *b)
 		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
 		{ "http_conns_timed_out", http.timed_out }, { "http_conns_evicted", http.evicted },
 		{ "http_malformed", http.malformed },
+		{ "http_refused_secrets_in_clear", p->api.stats.clear_refused },
+		{ "http_refused_by_http_config", p->api.stats.gate_refused },
 		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies },
 		{ "http_carried_bytes", http.carried_bytes });
+}
+
+/* What limits.request_limits was exceeded by: refused only where its mode is enforcing. */
+static unsigned
+put_limits(const struct rpcd *p, struct buf *b)
+{
+	const struct limits *l = &p->api.limits;
+
+	return PUT_NUMBERS(b,
+		{ "limit_refused", l->stats.refused }, { "limit_forgotten", limits_forgotten(l) },
+		{ "limit_reads_exceeded", l->stats.exceeded[LIMIT_ALL][0] },
+		{ "limit_writes_exceeded", l->stats.exceeded[LIMIT_ALL][1] },
+		{ "limit_source_reads_exceeded", l->stats.exceeded[LIMIT_SOURCE][0] },
+		{ "limit_source_writes_exceeded", l->stats.exceeded[LIMIT_SOURCE][1] },
+		{ "limit_token_reads_exceeded", l->stats.exceeded[LIMIT_TOKEN][0] },
+		{ "limit_token_writes_exceeded", l->stats.exceeded[LIMIT_TOKEN][1] });
 }
 
 static unsigned
@@ -295,7 +313,7 @@ info_put(void *ctx, struct buf *b)
 	unsigned n = put_texts(p, b);
 
 	n += put_helpers(p, b);
-	n += put_http(p, b);
+	n += put_http(p, b) + put_limits(p, b);
 	n += put_calls(p, b);
 	n += put_acl(p, b);
 	n += put_links(p, b);

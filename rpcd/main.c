@@ -66,6 +66,20 @@ read_definitions(struct rpcd *p, const struct rpcd_conf *c, const char *dir, boo
 	return err;
 }
 
+/* What is a mistake only where tokens are in use. */
+static void
+warn_of_clear_text(const struct daemon_spec *d)
+{
+	const struct rpcd_conf *c = d->conf;
+	const char *address = rpcd_conf_clear_address(c);
+
+	if (address == NULL || !d->cluster->acl_enabled)
+		return;
+	log_warn("rpcd", "http_addresses: %s is reached by other machines in plaintext, and access control is on: "
+	    "tokens are %s", address, c->http_plaintext_tokens ? "taken there, and can be read on the way "
+	    "(http_allow_plaintext_tokens)" : "refused there; serve HTTPS, or set http_allow_plaintext_tokens = true");
+}
+
 static enum tv_err
 check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
 {
@@ -76,6 +90,8 @@ check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
 	enum tv_err err = rpcd_conf_check(d->conf, errbuf + n, cap - (size_t)n);
 	if (err == TV_OK)
 		err = dns_conf_check(d->conf, d->cluster->datacenter, errbuf + n, cap - (size_t)n);
+	if (err == TV_OK)
+		warn_of_clear_text(d);
 	return err == TV_OK ? read_definitions(d->ctx, d->conf, d->conf_dir, true, errbuf, cap) : err;
 }
 
@@ -508,6 +524,7 @@ reload(struct daemon_spec *d)
 	struct rpcd *p = d->ctx;
 
 	(void)trail_configure(p->trail, &p->conf, &p->cluster);	/* logged there */
+	(void)limits_configure(&p->api.limits, &p->conf);	/* likewise */
 	take_definitions(p, true);
 	agent_tokens_reload(&p->tokens);
 	cache_limit(p->cache, p->conf.cache_bytes_max, p->conf.cache_ttl);
@@ -595,6 +612,15 @@ find_accessor(void *ctx, struct span token, struct audit_wait *w)
 		audit_know(w, SPAN_NONE);
 }
 
+static bool
+is_leader(void *ctx)
+{
+	const struct rpcd *p = ctx;
+	const struct raftd_client_status *st = p->raft == NULL ? NULL : raftd_client_status(p->raft);
+
+	return st != NULL && st->up && strcmp(st->leader_id, p->cluster.node_id) == 0;
+}
+
 static enum tv_err
 start_http(struct rpcd *p)
 {
@@ -618,8 +644,12 @@ start_http(struct rpcd *p)
 		.asked = { .burst = 100, .period = MONO_S(60) },
 		.token_in_query = { .burst = 1, .period = MONO_S(600) },
 		.token_in_clear = { .burst = 1, .period = MONO_S(600) },
+		.clear_lines = { .burst = 60, .period = MONO_S(60) },
+		.leads = is_leader, .leads_ctx = p,
 		.fields_ignored = { .burst = 3, .period = MONO_S(60) },
 	};
+	if (!limits_configure(&p->api.limits, &p->conf))
+		return TV_ENOMEM;
 	api_render_start(&p->api, p->loop);
 	p->http = http_new(&(struct http_conf){
 		.loop = p->loop, .api = &p->api, .conf = &p->conf, .peer_allowed = peer_allowed, .ctx = p,

@@ -45,6 +45,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "http_addresses may be other than loopback: in plaintext, tokens too; open to all without access control" },
 	{ "http_admin", CONF_BOOL, F(http_admin), "false", NULL, NULL, NULL, CONF_LIVE,
 	    "serve administrative requests over TCP too; off: only over the unix socket rpcd.sock" },
+	{ "http_allow_plaintext_tokens", CONF_BOOL, F(http_plaintext_tokens), "false", NULL, NULL, NULL, CONF_LIVE,
+	    "take tokens over plain HTTP from other machines, where others can read them on the way" },
 	{ "http_hosts", CONF_LIST, F(http_hosts), NULL, NULL, NULL, NULL, CONF_LIVE,
 	    "public host names that are served, at every address; guards against DNS rebinding" },
 	{ "http_origins", CONF_LIST, F(http_origins), NULL, NULL, NULL, NULL, CONF_LIVE,
@@ -159,6 +161,18 @@ const struct conf_opt rpcd_opts[] = {
 	    "requests under way, together; further ones are refused with 503" },
 	{ "limits.cache_bytes_max", CONF_SIZE, F(cache_bytes_max), "64M", "256k", "64G", NULL, CONF_LIVE,
 	    "answers kept for ?cached and DNS; beyond it the client that has most of them loses the oldest" },
+	{ "limits.request_limits.mode", CONF_CHOICE, F(request_mode), "disabled", NULL, NULL,
+	    "disabled|permissive|enforcing", CONF_LIVE,
+	    "what becomes of requests beyond a rate: enforcing refuses them, permissive logs and counts them" },
+#define RATE(key_, limit_, kind_, help_) { "limits.request_limits." key_, CONF_RATE, \
+	    F(request_rates[limit_][kind_]), "-1", "0.001", "1000000", NULL, CONF_LIVE, help_ }
+	RATE("read_rate", LIMIT_ALL, 0, "reads of all clients of this node, a second; ten times as many at once"),
+	RATE("write_rate", LIMIT_ALL, 1, "writes, likewise"),
+	RATE("source_read_rate", LIMIT_SOURCE, 0, "reads of one client, an IPv4 address or an IPv6 /64"),
+	RATE("source_write_rate", LIMIT_SOURCE, 1, "writes, likewise"),
+	RATE("token_read_rate", LIMIT_TOKEN, 0, "reads with one token; requests without one are not counted"),
+	RATE("token_write_rate", LIMIT_TOKEN, 1, "writes, likewise"),
+#undef RATE
 	{ "limits.members_max", CONF_U64, F(members_max), "20000", "1", "1000000", NULL, CONF_RESTART,
 	    "members of one gossip pool" },
 	{ "limits.links_max", CONF_U64, F(links_max), "256", "1", "65536", NULL, CONF_RESTART,
@@ -191,6 +205,10 @@ const struct conf_opt rpcd_opts[] = {
 
 	{ "http_config.use_cache", CONF_BOOL, F(use_cache), "true", NULL, NULL, NULL, CONF_LIVE,
 	    "answer requests with ?cached from this node's memory; off: ?cached is ignored" },
+	{ "http_config.block_endpoints", CONF_LIST, F(block_endpoints), NULL, NULL, NULL, NULL, CONF_LIVE,
+	    "paths that begin so, as \"/v1/acl\", are not served over TCP: 403" },
+	{ "http_config.allow_write_http_from", CONF_LIST, F(allow_write_from), NULL, NULL, NULL, NULL, CONF_LIVE,
+	    "networks, as 10.0.0.0/8, that may send requests other than GET over TCP; none: all may" },
 	{ "cache_ttl", CONF_DURATION, F(cache_ttl), "72h", "1s", "8760h", NULL, CONF_LIVE,
 	    "an answer kept for ?cached or DNS that nobody asked for so long is dropped, and no longer kept fresh" },
 
@@ -286,21 +304,28 @@ check_origins(const struct rpcd_conf *c, char *errbuf, size_t cap)
 	return TV_OK;
 }
 
+const char *
+rpcd_conf_clear_address(const struct rpcd_conf *c)
+{
+	for (size_t i = 0; i < c->http_addresses.count && c->http_port != 0; i++)
+		if (!cluster_addr_is_loopback(c->http_addresses.items[i]))
+			return c->http_addresses.items[i];
+	return NULL;
+}
+
 static enum tv_err
 check_addresses(const struct rpcd_conf *c, char *errbuf, size_t cap)
 {
-	for (size_t i = 0; i < c->http_addresses.count; i++) {
-		const char *address = c->http_addresses.items[i];
+	const char *clear = c->http_allow_remote ? NULL : rpcd_conf_clear_address(c);
 
-		if (!addr_parse(address, 0, NULL))
-			return tv_fail(errbuf, cap, TV_EINVAL, "http_addresses: \"%s\" is not an IP address", address);
-		if (c->http_port == 0 || c->http_allow_remote || cluster_addr_is_loopback(address))
-			continue;
-		return tv_fail(errbuf, cap, TV_EPERM, "http_addresses: %s is open to other machines, in plaintext, "
-		    "tokens too, and without access control any client that reaches it can read and write all data: "
-		    "http_allow_remote = true serves it there all the same", address);
-	}
-	return TV_OK;
+	for (size_t i = 0; i < c->http_addresses.count; i++)
+		if (!addr_parse(c->http_addresses.items[i], 0, NULL))
+			return tv_fail(errbuf, cap, TV_EINVAL, "http_addresses: \"%s\" is not an IP address",
+			    c->http_addresses.items[i]);
+	return clear == NULL ? TV_OK :
+	    tv_fail(errbuf, cap, TV_EPERM, "http_addresses: %s is open to other machines, in plaintext, tokens too, "
+	    "and without access control any client that reaches it can read and write all data: http_allow_remote = "
+	    "true serves it there all the same", clear);
 }
 
 /* Each answer has its own, or is framed by it. */
@@ -329,6 +354,22 @@ check_headers(const struct conf_list *list, char *errbuf, size_t cap)
 	return TV_OK;
 }
 
+static enum tv_err
+check_gates(const struct rpcd_conf *c, char *errbuf, size_t cap)
+{
+	struct addr_net net;
+
+	for (size_t i = 0; i < c->block_endpoints.count; i++)
+		if (c->block_endpoints.items[i][0] != '/')
+			return tv_fail(errbuf, cap, TV_EINVAL, "http_config.block_endpoints: \"%s\" is no path (write "
+			    "\"/v1/acl\")", c->block_endpoints.items[i]);
+	for (size_t i = 0; i < c->allow_write_from.count; i++)
+		if (!addr_net_parse(span_str(c->allow_write_from.items[i]), &net))
+			return tv_fail(errbuf, cap, TV_EINVAL, "http_config.allow_write_http_from: \"%s\" is not a "
+			    "network (write 10.0.0.0/8)", c->allow_write_from.items[i]);
+	return TV_OK;
+}
+
 /* Other files in that folder have other names. */
 static enum tv_err
 check_audit(const struct rpcd_conf *c, char *errbuf, size_t cap)
@@ -348,7 +389,8 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 
 	if (err != TV_OK || (err = check_origins(c, errbuf, cap)) != TV_OK ||
 	    (err = check_headers(&c->response_headers, errbuf, cap)) != TV_OK ||
-	    (err = check_audit(c, errbuf, cap)) != TV_OK || (err = rpcd_conf_check_tls(c, errbuf, cap)) != TV_OK)
+	    (err = check_gates(c, errbuf, cap)) != TV_OK || (err = check_audit(c, errbuf, cap)) != TV_OK ||
+	    (err = rpcd_conf_check_tls(c, errbuf, cap)) != TV_OK)
 		return err;
 	if (c->bodies_bytes_max < c->body_bytes_max || c->bodies_bytes_max < c->kv_max_value_size ||
 	    c->bodies_bytes_max < c->txn_max_req_len)

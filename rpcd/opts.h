@@ -32,6 +32,10 @@ struct rpcd_tls {
 	struct conf_list suites;	/* of TLS 1.2, by Consul's names, each with commas perhaps; none: ours */
 };
 /* In the order of the option's choices. */
+enum request_mode { REQUESTS_DISABLED, REQUESTS_PERMISSIVE, REQUESTS_ENFORCING };
+/* Whose requests a limit counts: those of all clients, of each address, of each token. */
+enum request_limit { LIMIT_ALL, LIMIT_SOURCE, LIMIT_TOKEN, REQUEST_LIMITS };
+/* In the order of the option's choices. */
 enum audit_to { AUDIT_TO_AUTO, AUDIT_TO_OFF, AUDIT_TO_LOG, AUDIT_TO_FILE };
 
 struct rpcd_conf {
@@ -45,6 +49,9 @@ struct rpcd_conf {
 	struct conf_list response_headers;	/* "Name: value" */
 	bool http_allow_remote;			/* http_addresses beyond loopback */
 	bool http_admin;			/* TCP serves what administers, too */
+	bool http_plaintext_tokens;		/* tokens are taken in clear beyond loopback */
+	struct conf_list block_endpoints;	/* "/v1/acl": beginnings of paths that TCP does not serve */
+	struct conf_list allow_write_from;	/* "10.0.0.0/8"; none: from everywhere */
 	struct conf_list http_hosts;		/* names that we answer to besides the known ones */
 	struct conf_list http_origins;		/* "https://ui.example.com": sites whose pages may ask us */
 	struct mono http_idle_timeout;
@@ -60,6 +67,8 @@ struct rpcd_conf {
 	struct mono filter_time_max;
 	uint64_t request_bytes_max, calls_pending_max, calls_bytes_max, snapshot_bytes_max;
 	uint64_t cache_bytes_max;
+	int request_mode;			/* enum request_mode */
+	uint64_t request_rates[REQUEST_LIMITS][2];	/* of reads, of writes; thousandths a second, or CONF_NO_RATE */
 
 	/* DNS */
 	char *domain, *alt_domain;
@@ -111,6 +120,8 @@ extern const size_t rpcd_opt_count;
  * beyond loopback without http_allow_remote.  TV_EINVAL otherwise; with a sentence that begins with the key.
  */
 enum tv_err rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap);
+/* An address beyond loopback at which HTTP is served in clear, borrowed; NULL: there is none. */
+const char *rpcd_conf_clear_address(const struct rpcd_conf *c);
 
 /* The addresses of HTTPS; they matter only with https_port. */
 const struct conf_list *rpcd_https_addresses(const struct rpcd_conf *c);

@@ -9,8 +9,8 @@
 /* -- tokens --------------------------------------------------------------------- */
 
 /* The scheme is in any case, and spaces follow it (RFC 9110, 11.1 and 11.4); tabs are taken, too. */
-static struct span
-bearer_token(const char *authorization)
+struct span
+api_bearer_token(const char *authorization)
 {
 	size_t n = strlen("Bearer");
 
@@ -29,7 +29,7 @@ api_shown_token(const struct request *r)
 		return given;
 	if (r->head.token != NULL && r->head.token[0] != '\0')
 		return span_str(r->head.token);
-	return bearer_token(r->head.authorization);
+	return api_bearer_token(r->head.authorization);
 }
 
 struct span
@@ -55,7 +55,7 @@ api_warn_of_token(struct request *r)
 	if (params_get(&r->query, "token").len > 0 && log_allow(&api->token_in_query, "http"))
 		log_warn("http", "%s sends its token in the URL, where logs keep it: use the header X-Consul-Token",
 		    r->head.client_ip != NULL ? r->head.client_ip : "a client of rpcd.sock");
-	if (r->head.client_ip != NULL && !cluster_addr_is_loopback(r->head.client_ip) &&
+	if (r->head.client_ip != NULL && !r->head.on_tls && !cluster_addr_is_loopback(r->head.client_ip) &&
 	    log_allow(&api->token_in_clear, "http"))
 		log_warn("http", "%s sends its token as plaintext over the network", r->head.client_ip);
 }

@@ -173,8 +173,8 @@ api_begin(struct api *api, struct request *r)
 	r->running = true;
 	r->begun = clock_mono();
 	target_split(r->head.target, &raw, &query);
-	if (take_path(r, raw) && take_endpoint(r) && take_query(r, query) && api_browser_guard(r) && api_tenancy(r) &&
-	    api_may_administer(r)) {
+	if (api_token_gate(r, raw, query) && take_path(r, raw) && take_endpoint(r) && take_query(r, query) &&
+	    api_gates(r) && api_browser_guard(r) && limits_admit(r) && api_tenancy(r) && api_may_administer(r)) {
 		api_warn_of_token(r);
 		r->body_max = body_limit(api, r->endpoint->body);
 		r->body.secret = r->scratch.secret = r->answer.body.secret = r->endpoint->body == BODY_KEY;
@@ -243,7 +243,7 @@ api_fold(struct request *r)
 	r->head = (struct request_head){
 		.method = "GET", .target = r->head.target, .accept_encoding = gzip ? "gzip" : NULL, .token = token,
 		.authorization = authorization, .client_ip = r->head.client_ip, .on_loopback = r->head.on_loopback,
-		.on_socket = r->head.on_socket, .uid = r->head.uid,
+		.on_tls = r->head.on_tls,		.on_socket = r->head.on_socket, .uid = r->head.uid,
 	};
 	r->op.token = r->op.args = SPAN_NONE;	/* the router has them */
 	buf_done(&r->scratch);
@@ -328,6 +328,8 @@ api_done(struct api *api)
 	while (!LIST_EMPTY(&api->notes))
 		note_free(LIST_FIRST(&api->notes));
 	audit_done(api);
+	limits_done(&api->limits);
+	buckets_done(&api->clear_told);
 }
 
 struct note *

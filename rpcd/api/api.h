@@ -14,7 +14,9 @@
 #include "common/conf/cluster_conf.h"
 #include "rpcd/acl/resolver.h"
 #include "rpcd/api/api_request.h"
+#include "rpcd/api/buckets.h"
 #include "rpcd/api/endpoint.h"
+#include "rpcd/api/limits.h"
 #include "rpcd/event/waits.h"
 #include "rpcd/gossip/members.h"
 #include "rpcd/node/admin.h"
@@ -60,6 +62,8 @@ struct api {
 	void *accessor_ctx;
 	LIST_HEAD(, audit_wait) audit_waiting;	/* lines that wait for it */
 	unsigned audit_waiting_count;
+	bool (*leads)(void *ctx);		/* is this node's raftd the leader?  NULL: it has none */
+	void *leads_ctx;
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */
@@ -68,6 +72,9 @@ struct api {
 	struct render *renders;			/* large answers in the making, the next one first */
 	struct log_limit asked;			/* lines that say who administers */
 	struct log_limit token_in_query, token_in_clear;	/* lines that say who sends tokens so */
+	struct log_limit clear_lines;		/* those about refused tokens, of all sources */
+	struct buckets clear_told;		/* and of each: rpcd/api/gates.c */
+	struct limits limits;
 	struct log_limit fields_ignored;	/* lines that name unknown fields of bodies */
 	uint64_t next_id;			/* of requests */
 	LIST_HEAD(, note) notes;		/* of questions under way */
@@ -75,6 +82,7 @@ struct api {
 	LIST_HEAD(, request) live;		/* those between api_begin() and api_end() */
 	struct api_stats {
 		uint64_t requests, errors, cancelled, denied;	/* denied: by access control, here */
+		uint64_t clear_refused, gate_refused;	/* secrets in clear; http_config (rpcd/api/gates.c) */
 		unsigned live;
 		struct histogram took;	/* from the head to the end of the answer */
 	} stats;
@@ -127,6 +135,13 @@ bool api_browser_guard(struct request *r);
  * rights of the token decide (rpcd/api/browser_guard.c).
  */
 bool api_may_administer(struct request *r);
+/*
+ * Refuses with 403 a token that came in clear from or to another machine (rpcd/api/gates.c).  Before anything else of
+ * the request is looked at; path and query are those of its target.  False: answered.
+ */
+bool api_token_gate(struct request *r, struct span path, struct span query);
+/* Refuses with 403 what http_config shuts, and other secrets in clear; the endpoint is known.  False: answered. */
+bool api_gates(struct request *r);
 /*
  * Gets the rights of the request's token, checks what its row needs, and calls go_on, now or later; or answers.  May be
  * called again after a long wait (rpcd/api/access.c).
@@ -297,6 +312,8 @@ bool api_number(struct request *r, const char *name, unsigned status, const char
 bool api_too_large(struct request *r, const char *limit_name);
 /* X-Consul-Token and its other spellings, or else the agent's default token; may be empty. */
 struct span api_token(const struct request *r);
+/* That of an Authorization header, or empty; NULL: there is none. */
+struct span api_bearer_token(const char *authorization);
 /* Without that of the agent. */
 struct span api_shown_token(const struct request *r);
 /* Nothing is refused to this request: access control does not hold. */

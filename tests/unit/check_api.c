@@ -233,6 +233,7 @@ START_TEST(request_lines)
 
 	fake_api.token_in_query = fake_api.token_in_clear = (struct log_limit){ .burst = 1, .period = MONO_S(3600),
 	    .used = 1, .since = clock_mono() };	/* the warnings of tokens were given before */
+	fake_conf.http_plaintext_tokens = true;
 	log_tap(LOG_LVL_DEBUG, take_line, NULL);
 	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		line_count = 0;
@@ -558,7 +559,8 @@ START_TEST(folding)
 {
 	char target[] = "/v1/kv/a%2Fb?raw&index=41&dc=dc2&pretty", token[] = "secret", host[] = "localhost";
 	char gzip[] = "deflate, gzip;q=0.5";
-	struct request_head head = { .token = token, .accept_encoding = gzip, .host = host, .client_ip = "127.0.0.1" };
+	struct request_head head = { .token = token, .accept_encoding = gzip, .host = host, .client_ip = "127.0.0.1",
+		.on_loopback = true };
 	struct kv_entry e = { .Key = span_str("a/b"), .Value = span_str("hello") };
 	struct request *r = fake_begin("GET", target, NULL, &head);
 

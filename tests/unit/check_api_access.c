@@ -237,7 +237,7 @@ START_TEST(members_and_events)
 	static const struct user_event events[] = {
 		{ .ID = { (const uint8_t *)"b54fe110-7af5-cafc-d1fb-afc8ba432b1c", 36 }, .Name = { (const uint8_t *)"deploy", 6 } },
 	};
-	struct request_head head = { .token = "n2", .client_ip = "127.0.0.1" };
+	struct request_head head = { .token = "n2", .client_ip = "127.0.0.1", .on_loopback = true };
 	struct request *r;
 
 	access_on();

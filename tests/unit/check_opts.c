@@ -130,7 +130,7 @@ START_TEST(bounds)
 			if (values[v] == NULL)
 				continue;
 			const char *quote = o->type == CONF_BOOL || values[v][0] == '[' ? "" : "\"";
-			if (o->type == CONF_U64 || o->type == CONF_PORT || o->type == CONF_SIZE)
+			if (o->type == CONF_U64 || o->type == CONF_RATE || o->type == CONF_PORT || o->type == CONF_SIZE)
 				quote = "";
 			snprintf(text, sizeof(text), "%s = %s%s%s\n", o->key, quote, values[v], quote);
 			memset(conf, 0, f->size);

@@ -119,6 +119,7 @@ def rpcd_conf(addr, **keys):
     conf = dict({"http_addresses": [addr], "http_admin": True}, **keys)
     if not all(a.startswith("127.") or a == "::1" for a in conf["http_addresses"]):
         conf["http_allow_remote"] = True
+        conf.setdefault("http_allow_plaintext_tokens", True)    # nobody listens there; test_limits is about those who do
     return conf
 
 
