@@ -60,7 +60,7 @@ rpcd_librpcapi_a_SOURCES += \
 noinst_LIBRARIES += rpcd/librpchttp.a
 rpcd_librpchttp_a_SOURCES = \
 	rpcd/http/http_scan.c rpcd/http/http_scan.h rpcd/http/http.c rpcd/http/http.h rpcd/http/http_int.h \
-	rpcd/http/http_conns.c rpcd/http/http_wire.c rpcd/http/http_serve.c rpcd/http/http_send.c \
+	rpcd/http/http_conns.c rpcd/http/http_wire.c rpcd/http/http_exchange.c rpcd/http/http_serve.c rpcd/http/http_send.c \
 	rpcd/http/response_head.c \
 	rpcd/http/response_head.h
 # HTTP/2: the core, which needs no socket, and its heads.

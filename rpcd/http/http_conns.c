@@ -80,6 +80,8 @@ tide_fall(struct tide *t)
 static unsigned
 rank_of(const struct conn *c, enum conn_state state)
 {
+	if (state == CONN_H2)
+		return c->place.streams > 0 ? CROWD_STAYS : IDLE_REST;
 	return state == CONN_LINGER ? IDLE_LINGER : state == CONN_REST ? IDLE_REST :
 	    state == CONN_BODY && (c->x->req.feed == NULL || c->x->req.answered) ? IDLE_BODY : CROWD_STAYS;
 }
@@ -90,7 +92,9 @@ conn_set(struct conn *c, enum conn_state state)
 	struct crowd *all = &c->listener->conns;
 	unsigned rank = rank_of(c, state);
 
-	if (rank == CROWD_STAYS && c->place.streams == 0)
+	if (state == CONN_H2)
+		;			/* each of its exchanges is a stream */
+	else if (rank == CROWD_STAYS && c->place.streams == 0)
 		(void)crowd_stream_begin(all, &c->place);
 	else if (rank != CROWD_STAYS && c->place.streams > 0)
 		crowd_stream_end(all, &c->place);
@@ -104,7 +108,7 @@ conn_end(struct http *h, struct conn *c)
 	struct listener_http *l = c->listener;
 
 	TV_ASSERT(c->answer == NULL && c->state != CONN_READY);
-	if (c->x != NULL)
+	if (c->state != CONN_H2 && c->x != NULL)
 		exchange_end(c->x);
 	(void)close(c->fd);		/* the only one of this socket: that also takes it out of the epoll set */
 	crowd_leave(&l->conns, &c->place);
@@ -309,6 +313,7 @@ on_event(struct http *h, struct conn *c, uint32_t events)
 		linger(h, c);
 		return;
 	case CONN_READY:		/* soon */
+	case CONN_H2:
 		return;
 	}
 }

@@ -4,7 +4,8 @@
  *	http_scan.c	heads and chunks by the RFCs; pure
  *	http_conns.c	connections: accepting, limits, deadlines, eviction
  *	http_wire.c	their bytes: what was read of them, and is not taken yet
- *	http_serve.c	requests: each head is scanned as it comes; bodies, whole or as they come
+ *	http_exchange.c	requests and answers, whatever carries them
+ *	http_serve.c	requests of HTTP/1.1: each head is scanned as it comes; bodies, whole or as they come
  *	http_send.c	answers, those of blocking queries for thousands at once, and streams
  *	http.c		the life of all
  */
@@ -23,7 +24,17 @@
 #include "rpcd/http/response_head.h"
 
 struct exchange;
-struct block;
+struct h2_conn;
+
+/* A whole answer, for one client or for thousands. */
+struct block {
+	unsigned shares;
+	struct api *api;
+	uint64_t accounted;		/* in api->answers_bytes */
+	unsigned status;
+	size_t head_bytes;		/* of `head` up to its empty line */
+	struct buf head, body;		/* a short body is in head */
+};
 
 enum conn_state {
 	CONN_REST,		/* nothing is asked, or the head is not all there */
@@ -33,6 +44,7 @@ enum conn_state {
 	CONN_SEND,		/* its answer did not fit into the socket: we watch for room */
 	CONN_STREAM,		/* its answer is sent as it is made: we watch for room, or wait for more of it */
 	CONN_LINGER,		/* the last answer has left; what still comes is dropped until the client has read it */
+	CONN_H2,		/* it speaks HTTP/2, and carries many exchanges */
 };
 
 /* Ranks of the crowd: those that may be closed when a newcomer needs the place; the first ones first. */
@@ -50,16 +62,16 @@ struct conn {			/* 120 bytes, of which 10,000 may wait */
 	struct crowd_member place;
 	struct listener_http *listener;
 	struct carried *carried;	/* NULL: nothing; owned */
-	struct exchange *x;		/* CONN_BODY, CONN_WAIT, CONN_READY, CONN_STREAM */
 	union {
-		size_t sent;		/* CONN_SEND, CONN_STREAM: bytes of the answer, or of the piece */
-		struct conn *queue_next;	/* CONN_READY */
+		struct exchange *x;	/* CONN_BODY, CONN_WAIT, CONN_READY, CONN_STREAM */
+		struct h2_conn *h2;	/* CONN_H2 */
 	};
-	struct block *answer;		/* CONN_READY, CONN_SEND, CONN_STREAM: a share, owned */
+	size_t sent;			/* CONN_SEND, CONN_STREAM: bytes of the answer, or of the piece */
+	struct block *answer;		/* CONN_SEND, CONN_STREAM: a share, owned */
 	int fd;
 	uint8_t state;			/* enum conn_state */
 	uint8_t verdict;		/* enum conn_verdict */
-	uint8_t keep;			/* enum response_head_keep: CONN_READY, CONN_SEND */
+	uint8_t keep;			/* enum response_head_keep: CONN_SEND, CONN_STREAM */
 	bool loopback : 1;
 	bool ended : 1;		/* the client has closed its side at least; bytes may be there before that */
 	bool more : 1;		/* bytes or an end may be there that no event will tell of */
@@ -116,7 +128,7 @@ struct http {
 	struct tide open;		/* connections */
 	int epoll;			/* connections */
 	ev_io watch;
-	struct conn *ready, **ready_end;	/* the queue of answers */
+	struct request *ready, **ready_end;	/* the queue of answers: of exchanges */
 	ev_timer turn;			/* while the queue is longer than one turn sends */
 	struct last_answer last;
 	struct look look;
@@ -127,15 +139,51 @@ struct http {
 	bool stopping, quiet;		/* quiet: about to stop */
 };
 
+/*
+ * What carries exchanges.  Each of these is about one of them, which has not ended; those that say so may end it, with
+ * all of its connection.
+ */
+struct carrier {
+	/* The client's turn: it is given the time of one step. */
+	void (*await)(struct exchange *x);
+	/* Our turn: it has no deadline. */
+	void (*await_us)(struct exchange *x);
+	/* Its answer comes later.  False: its client has gone, and it has ended. */
+	bool (*waits)(struct exchange *x);
+	/* Its answer is in the queue, and `send` is called soon; until then exchange_drop() ends it. */
+	void (*queued)(struct exchange *x);
+	/* More of its body is taken, or its stream has more: it looks again, from the loop. */
+	void (*wake)(struct exchange *x);
+	/*
+	 * Its answer: a share, which is taken over; NULL: there is no memory for one, it breaks off.  Of one that
+	 * streams (EXCHANGE_STREAM) it is the head, and the rest is r->stream's.  May end it.
+	 */
+	void (*send)(struct exchange *x, struct block *b);
+};
+
+enum exchange_phase {
+	EXCHANGE_BODY,			/* its head is there; not yet its body */
+	EXCHANGE_WAIT,			/* it runs */
+	EXCHANGE_READY,			/* its answer is in the queue */
+	EXCHANGE_SEND,			/* its answer leaves */
+	EXCHANGE_STREAM,		/* its answer is made as it leaves */
+};
+
 /* The transport's part of a request. */
 struct exchange {
 	struct request req;		/* first: request and exchange are one allocation */
 	struct http *http;
-	struct conn *conn;
+	const struct carrier *by;
+	struct conn *conn;		/* that it came on, whatever carries it there */
+	union {
+		struct http_chunks *chunks;	/* conn_carrier: in the arena; NULL: no body in chunks */
+		void *carried;			/* of another carrier */
+	};
+	struct block *answer;		/* EXCHANGE_READY: a share, owned */
 	uint64_t passed;		/* bytes of the stream; of the body, since its client was given time */
 	uint64_t held;			/* bytes for its body, counted in stats.bodies_bytes */
 	TAILQ_ENTRY(exchange) body;	/* held > 0 */
-	struct http_chunks *chunks;	/* in its arena; NULL: its body does not come in chunks */
+	uint8_t phase;			/* enum exchange_phase */
 	bool expects, old;		/* of the head: 100-continue; HTTP/1.0 */
 	uint8_t keep;			/* enum response_head_keep */
 	bool begun;			/* api_begin was called: api_end is due */
@@ -143,7 +191,7 @@ struct exchange {
 	bool close_after;		/* the body was not read: the connection cannot go on */
 	bool feeds;			/* its body is taken as it comes (BODY_STREAM), or dropped */
 	bool may_stream : 1;		/* its body or its answer: the connection ends with it */
-	bool streams : 1;		/* its answer is sent as it is made: CONN_STREAM */
+	bool streams : 1;		/* its answer is sent as it is made: EXCHANGE_STREAM */
 	bool last : 1;			/* of its answer's stream there are no more pieces */
 	char ip[46];
 };
@@ -178,7 +226,11 @@ void conn_rest(struct http *h, struct conn *c);
 void conn_linger(struct http *h, struct conn *c);
 
 /* -- http_wire.c -- */
-/* As sendmsg(2). */
+/*
+ * As recv(2) and sendmsg(2).  c->more, which an event sets, is cleared when nothing is left of which no event will
+ * tell.
+ */
+ssize_t conn_read(struct conn *c, void *dst, size_t room);
 ssize_t conn_write(struct conn *c, struct iovec *parts, size_t count);
 /* Something has come that was not looked at. */
 bool conn_has_news(const struct conn *c);
@@ -197,34 +249,63 @@ bool look_read(struct http *h, size_t room);
 /* The first n bytes. */
 void look_take(struct http *h, size_t n);
 
-/* -- http_serve.c -- */
-struct exchange *exchange_new(struct http *h);
+/* -- http_exchange.c -- */
+/* In EXCHANGE_BODY.  NULL: no memory. */
+struct exchange *exchange_new(struct http *h, const struct carrier *by, struct conn *c);
+/* By its carrier: the answer has left, or its client has gone; what is under way for it is taken back. */
 void exchange_end(struct exchange *x);
+/* The same at any time: one in the queue of answers (EXCHANGE_READY) ends when its turn comes; `conn` may go before. */
+void exchange_drop(struct exchange *x);
 /* Ends all those that are kept for reuse. */
 void exchange_free_spares(struct http *h);
 /* More than a moment may go by before its answer. */
 bool exchange_waits_long(const struct exchange *x);
+/* What its connection tells of the client; exchange_take_head() does that, too. */
+void exchange_take_client(struct exchange *x);
+/* Copies what the request needs of its head.  NULL: all is well; else why not, "" without memory. */
+const char *exchange_take_head(struct exchange *x, const struct http_head *head, const uint8_t *bytes);
 /*
- * api_begin(), with all that the head tells.  False: the body is not wanted and will not be read; the request was run
- * without it, and the connection ends with its answer.
+ * api_begin(), with all that the head tells.  False: the body is not wanted: exchange_run() is next, without it, and
+ * what comes of it is dropped (close_after).
  */
 bool exchange_begin(struct exchange *x);
+/* It has no announced length, and no end in sight. */
+bool exchange_is_endless(const struct exchange *x);
 /*
  * A part of its body; false: it is longer than anybody would read.  Beyond the budget of all bodies it or another one
- * is answered with 503.
+ * is answered with 503, in its turn.
  */
 bool exchange_body(struct exchange *x, const void *bytes, size_t n);
+/*
+ * The same of a body that is taken as it comes (`feeds`): how much of it was taken.  The rest is to be given again
+ * after carrier.wake.
+ */
+size_t exchange_feed(struct exchange *x, const uint8_t *bytes, size_t n);
 /* Forgets the body: the answer is made. */
 void exchange_release_body(struct exchange *x);
+/* The request is complete, or needs no more: its answer is sent now, or later.  May end it. */
+void exchange_run(struct exchange *x);
+/* In place of exchange_begin(): an answer that needs no API.  May end it. */
+void exchange_refuse(struct exchange *x, unsigned status, const char *text);
+
+/* -- http_serve.c -- */
+extern const struct carrier conn_carrier;
 /* What has come of a connection in CONN_REST or CONN_BODY is read and served; it may have ended afterwards. */
 void http_serve(struct http *h, struct conn *c);
 
 /* -- http_send.c -- */
 void http_send_init(struct http *h);
 void http_send_done(struct http *h);
+struct block *block_share(struct block *b);
+/* NULL is fine. */
+void block_release(struct block *b);
 /* The answer of a request of ours is there: now, or in its turn. */
 void http_send_now(struct exchange *x);
 void http_send_later(struct exchange *x);
+/* conn_carrier.send */
+void http_send_block(struct exchange *x, struct block *b);
+/* Of one whose client has gone while its answer was in the queue. */
+extern const struct carrier gone_carrier;
 /* For a request whose reply many may share. */
 bool http_send_again(struct request *r, uint64_t reply_number);
 /* There is room in the socket, or more of the stream. */

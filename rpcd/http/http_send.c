@@ -21,15 +21,6 @@
 #define STREAM_LONG_BYTES 131072	/* of one whose length is known */
 #define JOIN_BYTES_MAX 4096		/* a body up to this goes behind its head, into one buffer */
 
-/* A whole answer, for one connection or for thousands. */
-struct block {
-	unsigned shares;
-	struct api *api;
-	uint64_t accounted;		/* in api->answers_bytes */
-	unsigned status;
-	struct buf head, body;		/* a short body is in head */
-};
-
 /* -- blocks ---------------------------------------------------------------- */
 
 /* As the head says it. */
@@ -56,6 +47,7 @@ block_new(struct exchange *x, enum response_head_keep keep)
 		buf_reset(&a->body);
 	else
 		x->streams = x->req.stream != NULL || x->req.stream_bytes > 0;	/* one may have broken off already */
+	b->head_bytes = b->head.len;
 	if (a->body.len > 0 && a->body.len <= JOIN_BYTES_MAX)
 		buf_put(&b->head, a->body.data, a->body.len);
 	if (b->head.failed) {
@@ -75,14 +67,14 @@ block_new(struct exchange *x, enum response_head_keep keep)
 	return b;
 }
 
-static struct block *
+struct block *
 block_share(struct block *b)
 {
 	b->shares++;
 	return b;
 }
 
-static void
+void
 block_release(struct block *b)
 {
 	if (b == NULL || --b->shares > 0)
@@ -144,24 +136,22 @@ remember(struct http *h, const struct exchange *x, struct block *b)
 
 /* -- the queue --------------------------------------------------------------- */
 
-/* b: a share that the connection takes over; NULL: without memory there is no answer, and the connection is closed. */
+/* b: a share that the exchange takes over; NULL: without memory there is no answer. */
 static void
 enqueue(struct exchange *x, struct block *b)
 {
 	struct http *h = x->http;
-	struct conn *c = x->conn;
 
-	TV_ASSERT(c->state == CONN_WAIT || c->state == CONN_BODY);
-	c->unread = c->unread || c->state == CONN_BODY;
-	conn_set(c, CONN_READY);
-	conn_await_us(c);
-	c->answer = b;
-	c->keep = (uint8_t)keep_now(x);
-	c->queue_next = NULL;
+	TV_ASSERT(x->phase == EXCHANGE_WAIT || x->phase == EXCHANGE_BODY);
+	x->by->queued(x);
+	x->phase = EXCHANGE_READY;
+	x->answer = b;
+	x->keep = (uint8_t)keep_now(x);
+	x->req.next = NULL;
 	if (h->ready == NULL)		/* after what runs now */
 		ev_feed_event(h->conf.loop, &h->turn, EV_TIMER);
-	*h->ready_end = c;
-	h->ready_end = &c->queue_next;
+	*h->ready_end = &x->req;
+	h->ready_end = &x->req.next;
 }
 
 bool
@@ -189,7 +179,7 @@ http_send_later(struct exchange *x)
 {
 	struct block *b;
 
-	if (x->conn->state != CONN_WAIT && x->conn->state != CONN_BODY)
+	if (x->phase != EXCHANGE_WAIT && x->phase != EXCHANGE_BODY)
 		return;
 	b = block_new(x, keep_now(x));
 	if (!x->streams)
@@ -357,16 +347,15 @@ keep_alive(int fd)
 		(void)setsockopt(fd, opts[i].level, opts[i].name, &opts[i].value, sizeof(int));
 }
 
-/* b: the answer of this request, a share; NULL: there is no memory for one. */
-static void
-send_block(struct exchange *x, struct block *b)
+void
+http_send_block(struct exchange *x, struct block *b)
 {
 	struct http *h = x->http;
 	struct conn *c = x->conn;
-	bool streams = b != NULL && x->streams;
+	bool streams = x->phase == EXCHANGE_STREAM;
 
-	exchange_release_body(x);
 	c->unread = c->unread || x->close_after;
+	c->keep = x->keep;
 	c->sent = 0;
 	c->answer = b;
 	c->x = streams ? x : NULL;
@@ -374,7 +363,6 @@ send_block(struct exchange *x, struct block *b)
 	if (streams) {
 		keep_alive(c->fd);
 		(void)conn_watch(h, c, false, EPOLLIN);	/* tells anew of a client that has gone */
-		x->passed = 0;
 	}
 	if (b == NULL) {
 		http_send_cut(h, c);
@@ -386,6 +374,16 @@ send_block(struct exchange *x, struct block *b)
 		exchange_end(x);
 }
 
+/* b: the answer of this request, a share; NULL: there is no memory for one. */
+static void
+send_block(struct exchange *x, struct block *b)
+{
+	exchange_release_body(x);
+	x->phase = b != NULL && x->streams ? EXCHANGE_STREAM : EXCHANGE_SEND;
+	x->passed = 0;
+	x->by->send(x, b);
+}
+
 void
 http_send_more(struct http *h, struct conn *c)
 {
@@ -395,7 +393,7 @@ http_send_more(struct http *h, struct conn *c)
 void
 http_send_now(struct exchange *x)
 {
-	x->conn->keep = (uint8_t)keep_now(x);
+	x->keep = (uint8_t)keep_now(x);
 	send_block(x, block_new(x, keep_now(x)));
 }
 
@@ -403,12 +401,12 @@ http_send_now(struct exchange *x)
 static void
 send_first(struct http *h)
 {
-	struct conn *c = h->ready;
+	struct exchange *x = (struct exchange *)(void *)h->ready;
 
-	h->ready = c->queue_next;
+	h->ready = x->req.next;
 	if (h->ready == NULL)
 		h->ready_end = &h->ready;
-	send_block(c->x, c->answer);
+	send_block(x, x->answer);
 }
 
 static void
@@ -441,6 +439,16 @@ http_send_flush(struct http *h)
 		send_first(h);
 	conns_cut_answers(h, drop_answer);
 }
+
+/* Its client has gone while it was in the queue. */
+static void
+drop_block(struct exchange *x, struct block *b)
+{
+	block_release(b);
+	exchange_end(x);
+}
+
+const struct carrier gone_carrier = { .send = drop_block };
 
 /* -- life -------------------------------------------------------------------------- */
 

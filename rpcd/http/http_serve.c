@@ -11,372 +11,77 @@
 
 #include "rpcd/http/http_int.h"
 
-#define SPARE_REQUESTS_MAX 256		/* kept for reuse */
 #define STEPS_MAX 32			/* heads and parts of bodies of one connection, before others have their turn */
 #define HEAD_READ_BYTES 16384		/* at most at once, while a head is expected */
-#define FEED_BYTES 262144		/* that a client has to send of a long body to be given more time */
-#define FREE_BODY_BYTES 4096		/* a body that is no longer is taken whatever others hold */
 
 static const char busy_text[] =
     "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
-static const char bodies_text[] =
-    "too many bodies of requests are being received (limits.bodies_bytes_max in rpcd.conf); try again\n";
 
-/* -- exchanges ------------------------------------------------------------ */
+/* -- the connection as a carrier -------------------------------------------------- */
 
-struct exchange *
-exchange_new(struct http *h)
+static void
+await(struct exchange *x)
 {
-	struct exchange *x = (struct exchange *)(void *)h->spare;
+	struct conn *c = x->conn;
 
-	if (x != NULL) {
-		h->spare = x->req.next;
-		h->spare_count--;
-	} else {
-		x = calloc(1, sizeof(*x));
-		if (x == NULL)
-			return NULL;
-	}
-	request_reset(&x->req);
-	x->http = h;
-	x->conn = NULL;
-	x->chunks = NULL;
-	x->begun = x->waiting = x->close_after = x->feeds = x->may_stream = x->streams = x->last =
-	    x->old = false;
-	x->passed = 0;
-	return x;
-}
-
-void
-exchange_free_spares(struct http *h)
-{
-	while (h->spare != NULL) {
-		struct exchange *x = (struct exchange *)(void *)h->spare;
-
-		h->spare = x->req.next;
-		request_done(&x->req);
-		free(x);
-	}
-}
-
-void
-exchange_end(struct exchange *x)
-{
-	struct http *h = x->http;
-
-	exchange_release_body(x);
-	if (x->waiting)
-		h->stats.waiting--;
-	if (x->begun)
-		api_end(&x->req);
-	if (h->spare_count == SPARE_REQUESTS_MAX || h->stopping) {
-		request_done(&x->req);
-		free(x);
-		return;
-	}
-	request_reset(&x->req);
-	x->req.next = h->spare;
-	h->spare = &x->req;
-	h->spare_count++;
-}
-
-bool
-exchange_waits_long(const struct exchange *x)
-{
-	return x->req.op.index > 0 || x->req.cancel != NULL;
+	conn_await(x->http, c, 0);
+	if (c->state == CONN_BODY)
+		conn_set(c, CONN_BODY);		/* it got further */
 }
 
 static void
-on_ready(struct request *r)
+await_us(struct exchange *x)
 {
-	struct exchange *x = r->transport;
-
-	if (x->conn->state == CONN_STREAM && x->http->stopping && r->stream == NULL) {
-		http_send_more(x->http, x->conn);	/* its end, and that of r: the loop does not run on */
-	} else if (x->conn->state == CONN_STREAM) {
-		conn_wake(x->conn);
-	} else if (x->conn->state == CONN_BODY && x->feeds && !x->http->stopping) {
-		conn_await(x->http, x->conn, 0);
-		conn_set(x->conn, CONN_BODY);
-		conn_wake(x->conn);	/* it takes more, or has failed: then the answer waits for the body's end */
-	} else {
-		http_send_later(x);
-	}
-}
-
-/* -- bodies ----------------------------------------------------------------- */
-
-/* The client that holds most gives first, and of its bodies the oldest: others are served while one floods. */
-static struct exchange *
-most_greedy(struct http *h)
-{
-	struct exchange *x, *found = NULL;
-	uint64_t most = 0;
-
-	TAILQ_FOREACH(x, &h->bodies, body) {
-		uint64_t bytes = x->conn->place.source == NULL ? 0 : x->conn->place.source->held;
-
-		if (x->conn->state != CONN_BODY || x->req.answered || x->req.body.len <= FREE_BODY_BYTES)
-			continue;
-		if (found == NULL || bytes > most) {
-			found = x;
-			most = bytes;
-		}
-	}
-	return found;
-}
-
-/* The bytes of its body are counted anew. */
-static void
-body_count(struct exchange *x)
-{
-	struct http *h = x->http;
-	uint64_t now = x->req.body.len > 0 ? x->req.body.cap : 0;
-
-	if (now == x->held)
-		return;
-	if (x->held == 0)
-		TAILQ_INSERT_TAIL(&h->bodies, x, body);
-	else if (now == 0)
-		TAILQ_REMOVE(&h->bodies, x, body);
-	h->stats.bodies_bytes += now - x->held;
-	if (x->conn->place.source != NULL)
-		x->conn->place.source->held += now - x->held;
-	x->held = now;
-}
-
-void
-exchange_release_body(struct exchange *x)
-{
-	buf_reset(&x->req.body);
-	if (x->held > 0)
-		body_count(x);
-}
-
-static void
-make_room(struct http *h)
-{
-	struct exchange *x;
-
-	while (h->stats.bodies_bytes > h->conf.conf->bodies_bytes_max && (x = most_greedy(h)) != NULL) {
-		h->stats.refused_bodies++;
-		buf_done(&x->req.body);
-		body_count(x);
-		x->close_after = true;
-		answer_text(&x->req, 503, "%s", bodies_text);	/* sent in its turn */
-	}
-}
-
-/* It has no announced length, and no end in sight. */
-static bool
-is_endless(const struct exchange *x)
-{
-	return x->req.body_bytes > x->http->conf.conf->body_discard_max && x->req.body_bytes > x->req.body_max;
-}
-
-bool
-exchange_body(struct exchange *x, const void *bytes, size_t n)
-{
-	struct request *r = &x->req;
-
-	if (is_endless(x))
-		return false;
-	request_body(r, bytes, n);
-	body_count(x);
-	make_room(x->http);
-	return true;
-}
-
-/* -- heads -------------------------------------------------------------------- */
-
-/* Fields that mean something to us besides those that http_scan.c reads. */
-static const struct {
-	const char *name;		/* lower case */
-	size_t at;			/* in struct request_head */
-	bool once;			/* two of them: a proxy before us may have believed the other */
-} known_fields[] = {
-	{ "accept", offsetof(struct request_head, accept), false },
-	{ "accept-encoding", offsetof(struct request_head, accept_encoding), false },
-	{ "authorization", offsetof(struct request_head, authorization), true },
-	{ "cache-control", offsetof(struct request_head, cache_control), false },
-	{ "origin", offsetof(struct request_head, origin), true },
-	{ "sec-fetch-site", offsetof(struct request_head, fetch_site), true },
-	{ "x-consul-namespace", offsetof(struct request_head, tenant_namespace), true },
-	{ "x-consul-partition", offsetof(struct request_head, tenant_partition), true },
-	{ "x-consul-token", offsetof(struct request_head, token), true },
-};
-
-/* Ends the part with a NUL, where a space or the end of a line was. */
-static const char *
-text_of(uint8_t *copy, struct http_part p)
-{
-	copy[p.at + p.len] = '\0';
-	return (const char *)copy + p.at;
+	conn_await_us(x->conn);
 }
 
 static bool
-take_fields(struct request_head *to, const struct http_head *head, uint8_t *copy)
-{
-	for (size_t i = 0; i < sizeof(known_fields) / sizeof(known_fields[0]); i++) {
-		const struct http_field *f = http_head_find(head, copy, known_fields[i].name);
-
-		if (f == NULL)
-			continue;
-		if (known_fields[i].once && http_head_count(head, copy, known_fields[i].name) > 1)
-			return false;
-		*(const char **)(void *)((char *)to + known_fields[i].at) = text_of(copy, f->value);
-	}
-	return true;
-}
-
-/* The path of "http://host/path"; its host ends where the path begins. */
-static bool
-take_absolute(struct exchange *x, const struct http_head *head, const uint8_t *copy)
-{
-	struct span path = http_part(copy, head->target);
-	bool rooted = path.len > 0 && path.p[0] == '/';
-
-	x->req.head.host = arena_cstr(&x->req.arena, http_part(copy, head->host));
-	x->req.head.target = arena_printf(&x->req.arena, "%s%.*s", rooted ? "" : "/", (int)path.len,
-	    (const char *)path.p);
-	return x->req.head.host != NULL && x->req.head.target.p != NULL;
-}
-
-static void
-take_client(struct exchange *x, const struct conn *c)
-{
-	x->req.head.on_loopback = c->loopback;
-	x->req.head.on_socket = c->listener->is_unix;
-	x->req.head.uid = c->listener->is_unix ? http_peer_uid(c->fd) : -1;
-	x->req.head.client_ip = NULL;
-	if (c->place.source == NULL)
-		return;
-	x->req.head.client_ip = addr_ip(&c->from, x->ip);
-}
-
-/* Copies what the request needs of its head.  NULL: all is well; else why not, "" without memory. */
-static const char *
-take_head(struct exchange *x, const struct http_head *head, const uint8_t *bytes)
-{
-	struct request_head *to = &x->req.head;
-	struct span whole = arena_copy(&x->req.arena, span_of(bytes, head->len));
-	uint8_t *copy = (uint8_t *)(uintptr_t)whole.p;
-
-	if (copy == NULL)
-		return "";
-	*to = (struct request_head){ .body_announced = head->framing == HTTP_LENGTH ? head->length : 0 };
-	take_client(x, x->conn);
-	if (head->framing == HTTP_CHUNKED) {
-		x->chunks = arena_alloc(&x->req.arena, sizeof(*x->chunks));
-		if (x->chunks == NULL)
-			return "";
-		http_chunks_begin(x->chunks, x->http->conf.conf->header_bytes_max);
-	}
-	x->expects = head->expects;
-	x->old = head->minor == 0;
-	x->keep = head->close ? HEAD_CLOSE : head->minor > 0 ? HEAD_KEEP : head->keep_alive ? HEAD_KEEP_10 : HEAD_CLOSE;
-	to->target = http_part(copy, head->target);
-	if (head->form == HTTP_ABSOLUTE && !take_absolute(x, head, copy))
-		return "";
-	if (!take_fields(to, head, copy))
-		return "a header that may occur once occurs twice";
-	if (head->form != HTTP_ABSOLUTE && head->has_host)
-		to->host = text_of(copy, head->host);
-	to->method = text_of(copy, head->method);
-	return NULL;
-}
-
-bool
-exchange_begin(struct exchange *x)
-{
-	struct http *h = x->http;
-	struct request *r = &x->req;
-	uint64_t announced = r->head.body_announced;
-
-	conn_await(h, x->conn, 0);
-	r->ready = on_ready;
-	r->transport = x;
-	api_begin(h->conf.api, r);
-	x->begun = true;
-	x->feeds = r->endpoint != NULL && r->endpoint->body == BODY_STREAM;
-	x->may_stream = x->feeds || (r->endpoint != NULL && r->endpoint->body == BODY_NONE_LIVE);
-	if (announced == 0 || (!r->answered && announced <= r->body_max) ||
-	    (!x->expects && announced <= h->conf.conf->body_discard_max))
-		return true;
-	r->body_bytes = announced;	/* not read, but that is what the answer speaks of */
-	x->close_after = true;
-	if (!r->answered)
-		api_run(r);
-	return false;
-}
-
-/* -- answering ------------------------------------------------------------------ */
-
-/* It waits for one reply of the router, and answers with that: no stream, and nothing else of its own under way. */
-static bool
-asks_the_router(const struct request *r)
-{
-	return r->op.index > 0 && (r->call != NULL || r->cached != NULL) && r->cancel == NULL && r->state == NULL &&
-	    r->feed == NULL && strcmp(r->head.method, "GET") == 0;
-}
-
-static void
-await_answer(struct http *h, struct exchange *x)
+waits(struct exchange *x)
 {
 	struct conn *c = x->conn;
 
 	conn_set(c, CONN_WAIT);
-	if (!exchange_waits_long(x))
-		return;
-	if (c->ended) {
-		conn_end(h, c);		/* no client waits */
-		return;
-	}
-	x->waiting = !x->may_stream;
-	h->stats.waiting += x->waiting;
-	if (asks_the_router(&x->req) && api_fold(&x->req))
-		x->req.again = http_send_again;
-	body_count(x);
+	if (!c->ended || !exchange_waits_long(x))
+		return true;
+	conn_end(x->http, c);		/* no client waits */
+	return false;
 }
 
-/* The request is complete, or needs no more. */
 static void
-run_request(struct http *h, struct exchange *x)
+queued(struct exchange *x)
 {
-	conn_await_us(x->conn);
-	if (x->req.answered)
-		http_send_now(x);
+	struct conn *c = x->conn;
+
+	c->unread = c->unread || c->state == CONN_BODY;
+	conn_set(c, CONN_READY);
+	conn_await_us(c);
+}
+
+static void
+wake(struct exchange *x)
+{
+	if (x->phase == EXCHANGE_STREAM && x->http->stopping && x->req.stream == NULL)
+		http_send_more(x->http, x->conn);	/* its end, and that of x: the loop does not run on */
 	else
-		await_answer(h, x);
+		conn_wake(x->conn);
 }
 
-static void
-complete(struct http *h, struct exchange *x)
-{
-	if (!x->req.answered)
-		api_run(&x->req);
-	run_request(h, x);
-}
+const struct carrier conn_carrier = { await, await_us, waits, queued, wake, http_send_block };
+
+/* -- refusals ---------------------------------------------------------------------- */
 
 /* An answer that needs no API; the connection ends with it. */
 static void
 refuse(struct http *h, struct conn *c, unsigned status, const char *text)
 {
-	struct exchange *x = exchange_new(h);
+	struct exchange *x = exchange_new(h, &conn_carrier, c);
 
 	if (x == NULL) {
 		conn_end(h, c);
 		return;
 	}
-	x->conn = c;
 	c->x = x;
-	x->close_after = true;
-	x->req.head.method = "GET";
-	x->req.running = true;		/* it is sent here */
-	answer_text(&x->req, status, "%s", text);
-	take_client(x, c);
-	request_log(&x->req, MONO_ZERO);	/* api_end() is not called for it */
-	http_send_now(x);
+	exchange_refuse(x, status, text);
 }
 
 static void
@@ -399,7 +104,7 @@ take_body(struct http *h, struct conn *c, struct span part)
 	if (!exchange_body(x, part.p, part.len))
 		conn_end(h, c);
 	else if (c->state == CONN_BODY && x->chunks == NULL && x->req.body_bytes == x->req.head.body_announced)
-		complete(h, x);
+		exchange_run(x);
 }
 
 static void
@@ -415,44 +120,13 @@ refuse_chunks(struct http *h, struct exchange *x)
 }
 
 /*
- * A part of a body that is taken as it comes: how much of it was taken.  If that is not all, its rest is carried
- * over, and its client waits, until on_ready().
- */
-static size_t
-feed_body(struct exchange *x, const uint8_t *bytes, size_t n)
-{
-	struct request *r = &x->req;
-	size_t took = n;
-
-	if (r->feed != NULL && !r->answered) {
-		r->running = true;
-		took = r->feed(r, bytes, n);
-		r->running = false;
-	}
-	if (r->answered) {
-		took = n;		/* dropped: the answer waits for the body's end */
-		conn_set(x->conn, CONN_BODY);
-	}
-	r->body_bytes += took;
-	x->passed += took;
-	if (took < n) {
-		conn_await_us(x->conn);
-		x->passed = 0;
-	} else if (x->passed >= FEED_BYTES) {
-		conn_await(x->http, x->conn, 0);
-		x->passed = 0;
-	}
-	return took;
-}
-
-/*
  * A piece of data in a chunk, which the scanner has found behind `before`.  False: it is not taken whole, and the
  * scanner stands at what was not; *took: up to there.
  */
 static bool
 feed_chunk(struct exchange *x, const struct http_chunks *before, const uint8_t *at, struct span data, size_t *took)
 {
-	size_t fed = feed_body(x, data.p, data.len), up_to = (size_t)(data.p - at) + fed;
+	size_t fed = exchange_feed(x, data.p, data.len), up_to = (size_t)(data.p - at) + fed;
 
 	if (fed == data.len)
 		return true;
@@ -476,7 +150,7 @@ take_chunk(struct http *h, struct conn *c)
 		refuse_chunks(h, x);
 		return true;
 	}
-	if (data.len > 0 && x->feeds && is_endless(x)) {
+	if (data.len > 0 && x->feeds && exchange_is_endless(x)) {
 		conn_end(h, c);
 		return true;
 	}
@@ -488,7 +162,7 @@ take_chunk(struct http *h, struct conn *c)
 		return true;
 	look_take(h, took);
 	if (c->state == CONN_BODY && s == HTTP_DONE && all)
-		complete(h, x);
+		exchange_run(x);
 	return all;
 }
 
@@ -502,12 +176,12 @@ take_part(struct http *h, struct conn *c)
 	size_t took = part.len;
 
 	if (x->feeds)
-		took = feed_body(x, part.p, part.len);
+		took = exchange_feed(x, part.p, part.len);
 	look_take(h, took);
 	if (!x->feeds)
 		take_body(h, c, part);
 	else if (x->req.body_bytes == x->req.head.body_announced)
-		complete(h, x);
+		exchange_run(x);
 	return took == part.len;
 }
 
@@ -555,11 +229,11 @@ begin_request(struct http *h, struct exchange *x)
 
 	c->x = x;
 	if (!wanted) {
-		run_request(h, x);
+		exchange_run(x);
 		return;
 	}
 	if (x->chunks == NULL && x->req.head.body_announced == 0) {
-		complete(h, x);
+		exchange_run(x);
 		return;
 	}
 	conn_set(c, CONN_BODY);
@@ -572,15 +246,14 @@ begin_request(struct http *h, struct exchange *x)
 static void
 serve_head(struct http *h, struct conn *c, const struct http_head *head)
 {
-	struct exchange *x = exchange_new(h);
+	struct exchange *x = exchange_new(h, &conn_carrier, c);
 	const char *why;
 
 	if (x == NULL) {
 		conn_end(h, c);
 		return;
 	}
-	x->conn = c;
-	why = take_head(x, head, h->look.bytes);
+	why = exchange_take_head(x, head, h->look.bytes);
 	look_take(h, head->len);
 	if (why == NULL) {
 		begin_request(h, x);

@@ -14,8 +14,7 @@
 
 /* -- from and to the socket ------------------------------------------------ */
 
-/* Knows afterwards whether there may be more of which no event will tell. */
-static ssize_t
+ssize_t
 conn_read(struct conn *c, void *dst, size_t room)
 {
 	ssize_t n = stream_socket_read(c->fd, dst, room, false);
