@@ -56,6 +56,14 @@ rpcd_librpcapi_a_SOURCES += \
 	rpcd/api/v1/prepared.c rpcd/api/v1/queries.c rpcd/api/v1/session.c rpcd/api/v1/snapshot.c rpcd/api/v1/status.c \
 	rpcd/api/v1/txn.c rpcd/api/v1/ui.c
 
+# The server's side of TLS.  It is linked with $(TLS_LIBS).
+noinst_LIBRARIES += rpcd/librpctls.a
+rpcd_librpctls_a_SOURCES = \
+	rpcd/tls/provider.c rpcd/tls/provider.h rpcd/tls/tickets.c rpcd/tls/tickets.h rpcd/tls/handshakes.c \
+	rpcd/tls/handshakes.h rpcd/tls/identity.c rpcd/tls/socket_bio.c rpcd/tls/peer_name.c rpcd/tls/tls_conn.c \
+	rpcd/tls/tls_server.c rpcd/tls/tls_server.h rpcd/tls/tls_int.h
+rpcd_librpctls_a_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
+
 # HTTP.  http_scan.c, heads and chunks, is pure: tests and fuzzers link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpchttp.a
 rpcd_librpchttp_a_SOURCES = \
@@ -141,9 +149,9 @@ rpcd_librpcagent_a_SOURCES += \
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/rpcd.h rpcd/opening.c rpcd/opening.h rpcd/info.c rpcd/info.h
-rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
+rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpctls.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
 	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcreplicate.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a \
-	common/libtvjson.a $(RT_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
+	common/libtvjson.a $(TLS_LIBS) $(RT_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md rpcd/acl/README.md rpcd/audit/README.md rpcd/cache/README.md rpcd/check/README.md \
 	rpcd/checks/README.md rpcd/event/README.md rpcd/gossip/README.md rpcd/node/README.md rpcd/replicate/README.md \
-	rpcd/tls/README.md rpcd/tls/tls_server.h rpcd/wan/README.md
+	rpcd/tls/README.md rpcd/wan/README.md

@@ -19,6 +19,11 @@ TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_catal
 tests_unit_check_agent_checks_SOURCES = tests/unit/check_agent_checks.c
 tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcevent.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
 	$(JANSSON_LIBS) $(SODIUM_LIBS)
+check_PROGRAMS += tests/unit/check_tls_server
+TESTS += tests/unit/check_tls_server
+tests_unit_check_tls_server_SOURCES = tests/unit/check_tls_server.c
+tests_unit_check_tls_server_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(OPENSSL_CFLAGS)
+tests_unit_check_tls_server_LDADD = rpcd/librpctls.a $(TLS_LIBS) common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
 check_PROGRAMS += tests/unit/check_check_fair
 TESTS += tests/unit/check_check_fair
 tests_unit_check_check_fair_SOURCES = tests/unit/check_check_fair.c

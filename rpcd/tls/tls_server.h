@@ -19,26 +19,13 @@
 #include "common/base/mono.h"
 #include "common/base/rd.h"
 #include "common/net/stream.h"
-
-#define TLS_SIGNATURE_BYTES_MAX 1024	/* RSA of 8192 bits */
+#include "rpcd/keys/keys.h"
 
 struct tls_server;
 struct tls_conn;
 
-/* What is signed: a digest, but for Ed25519, which takes the message. */
-enum tls_alg {
-	TLS_ECDSA_SHA256, TLS_ECDSA_SHA384, TLS_ECDSA_SHA512,
-	TLS_RSA_PKCS1_SHA256, TLS_RSA_PKCS1_SHA384, TLS_RSA_PKCS1_SHA512,
-	TLS_RSA_PSS_SHA256, TLS_RSA_PSS_SHA384, TLS_RSA_PSS_SHA512,	/* the salt as long as the digest */
-	TLS_ED25519,
-};
-
-/*
- * A signature as TLS has it (ECDSA: DER), by the private key `number`; *len is the room in sig, at most
- * TLS_SIGNATURE_BYTES_MAX, and becomes what was written.  Called from several threads at once; may wait until the
- * deadline (of clock_mono()), and no longer.
- */
-typedef enum tv_err tls_sign(void *ctx, uint64_t number, enum tls_alg alg, struct span what, uint8_t *sig, size_t *len,
+/* As keys_sign(), with ctx for its first argument.  Called from several threads at once. */
+typedef enum tv_err tls_sign(void *ctx, uint64_t number, enum keys_alg alg, struct span what, uint8_t *sig, size_t *len,
     struct mono deadline);
 
 struct tls_server_conf {
@@ -60,10 +47,10 @@ enum tls_ask {
 struct tls_identity {
 	struct span chain;		/* PEM: the server's certificate, then those between it and its CA */
 	uint64_t key;			/* the number of its private key, for tls_sign */
-	struct span ca;			/* PEM: whose clients' certificates are good; empty: with TLS_ASK_NOTHING only */
+	struct span ca;			/* PEM: whose clients are good; may be empty with TLS_ASK_NOTHING */
 	enum tls_ask ask;
 	bool only_tls13;
-	/* OpenSSL's names with colons, of TLS 1.2; NULL: our choice.  The order of clients does not count. */
+	/* Of TLS 1.2, OpenSSL's names with colons; NULL: our choice.  The order of clients does not count. */
 	const char *ciphers;
 };
 
@@ -95,8 +82,8 @@ bool tls_is_away(const struct tls_conn *t);
 /* Once the session stands.  What was chosen by ALPN: HTTP/2?  Otherwise HTTP/1.1. */
 bool tls_is_h2(const struct tls_conn *t);
 /*
- * The name in the certificate of the client: its first URI, name of DNS or address of mail ("uri:spiffe://...", "dns:a.b",
- * "email:..."), or its common name ("cn:..."); printable, at most 255 bytes.  NULL: it has shown none.
+ * The name in the certificate of the client: its first URI, name of DNS or address of mail ("uri:spiffe://...",
+ * "dns:a.b", "email:..."), or its common name ("cn:..."); printable, at most 255 bytes.  NULL: it has shown none.
  */
 const char *tls_peer_san(const struct tls_conn *t);
 /* close_notify, best effort: before the socket's own end. */
