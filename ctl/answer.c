@@ -88,8 +88,8 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 		fprintf(stderr, "clusterctl: %s: the answer of %s was cut short: %s\n", what, client_addr(c), a->error);
 	} else if (a->status == 0) {
 		fprintf(stderr, "clusterctl: %s: no answer from %s: %s\n", what, client_addr(c), a->error);
-		fprintf(stderr, "Is rpcd running there? Name another agent with --addr, TRIUMVIR_ADDR or "
-		    "CONSUL_HTTP_ADDR.\n");
+		fprintf(stderr, "%s\n", a->remedy != NULL ? a->remedy :
+		    "Is rpcd running there? Name another agent with --addr, TRIUMVIR_ADDR or CONSUL_HTTP_ADDR.");
 	} else if (a->body.len > 0) {
 		fprintf(stderr, "clusterctl: %s: ", what);
 		out_lines(stderr, buf_span(&a->body));

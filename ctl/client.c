@@ -11,78 +11,16 @@
 #include "ctl/ctl.h"
 
 #define ANSWER_BYTES_MAX (256u << 20)
-#define PORT "8500"
 #define TELL_AFTER_S 2
 #define EXPECT_MS 5000L			/* then it is sent without having been asked for */
-
-static const char *
-default_addr(void)
-{
-	const char *a = getenv("TRIUMVIR_ADDR");
-
-	if (a == NULL || a[0] == '\0')
-		a = getenv("CONSUL_HTTP_ADDR");
-	return a == NULL || a[0] == '\0' ? CLIENT_ADDR_DEFAULT : a;
-}
-
-static _Noreturn void
-bad_addr(const char *addr)
-{
-	fprintf(stderr, "clusterctl: bad address \"%s\": write HOST:PORT or unix:PATH\n", addr);
-	exit(2);
-}
-
-/* "host", "host:port", "[::1]", "[::1]:port" or "::1". */
-static void
-put_base(struct buf *b, const char *addr)
-{
-	const char *port = strchr(addr, ':');
-	bool bare = addr[0] != '[' && port != NULL && strchr(port + 1, ':') != NULL;
-
-	if (addr[0] == '[')
-		port = strstr(addr, "]:");
-	if (bare)
-		buf_printf(b, "http://[%s]:" PORT, addr);
-	else
-		buf_printf(b, port != NULL ? "http://%s" : "http://%s:" PORT, addr);
-}
-
-static void
-set_addr(struct client *c, const char *addr)
-{
-	struct buf b = BUF_INIT(4096);
-	const char *path;
-
-	c->addr = ctl_must(strdup(addr));
-	if (strncmp(addr, "unix:", 5) == 0) {
-		path = addr + 5;
-		if (strncmp(path, "//", 2) == 0)
-			path += 2;
-		if (path[0] != '/')
-			bad_addr(addr);
-		c->unix_path = ctl_must(strdup(path));
-		c->base = ctl_must(strdup("http://localhost"));
-		return;
-	}
-	if (strncmp(addr, "http://", 7) == 0)
-		addr += 7;
-	if (addr[0] == '\0' || strstr(addr, "://") != NULL || strpbrk(addr, " /?#@") != NULL)
-		bad_addr(c->addr);
-	put_base(&b, addr);
-	c->base = ctl_must(strdup(buf_cstr(&b)));
-	buf_done(&b);
-}
 
 /* Of Consul's environment: what is set and has no meaning here is told, once. */
 static void
 tell_unused(void)
 {
-	static const char https[] = "rpcd speaks plain HTTP, over its socket and loopback";
 	static const char tenants[] = "there are no namespaces and partitions here";
 	static const struct { const char *name, *why; } all[] = {
-		{ "CONSUL_HTTP_SSL", https }, { "CONSUL_HTTP_SSL_VERIFY", https }, { "CONSUL_CACERT", https },
-		{ "CONSUL_CAPATH", https }, { "CONSUL_CLIENT_CERT", https }, { "CONSUL_CLIENT_KEY", https },
-		{ "CONSUL_TLS_SERVER_NAME", https }, { "CONSUL_NAMESPACE", tenants }, { "CONSUL_PARTITION", tenants },
+		{ "CONSUL_NAMESPACE", tenants }, { "CONSUL_PARTITION", tenants },
 		{ "CONSUL_HTTP_AUTH", "rpcd knows tokens, and no other passwords" },
 	};
 	static bool told;
@@ -96,8 +34,8 @@ tell_unused(void)
 	told = true;
 }
 
-struct client *
-client_new(const char *addr, const char *token, const char *from)
+static struct client *
+new_handle(void)
 {
 	struct client *c = calloc(1, sizeof(*c));
 
@@ -105,22 +43,56 @@ client_new(const char *addr, const char *token, const char *from)
 		fprintf(stderr, "clusterctl: cannot set up the HTTP client\n");
 		exit(1);
 	}
+	return c;
+}
+
+static void
+show_token(struct client *c, const char *token, const char *from)
+{
+	if (token == NULL || token[0] == '\0')
+		return;
+	c->token = ctl_must(strdup(token));
+	c->token_from = from;
+}
+
+struct client *
+client_new(const struct endpoint_given *given, const char *token, const char *from)
+{
+	struct client *c = new_handle();
+	char why[512];
+
 	tell_unused();
-	set_addr(c, addr != NULL ? addr : default_addr());
-	if (token != NULL && token[0] != '\0') {
-		c->token = ctl_must(strdup(token));
-		c->token_from = from;
+	if (!endpoint_find(given, &c->at, why, sizeof(why))) {
+		fprintf(stderr, "clusterctl: %s\n", why);
+		exit(2);
 	}
+	if (c->at.tls && !client_tls_load(c))
+		exit(1);
+	show_token(c, token, from);
+	return c;
+}
+
+struct client *
+client_new_own(const char *addr, const char *token)
+{
+	struct client *c = new_handle();
+	struct buf base = BUF_INIT(4096);
+
+	c->at.addr = ctl_must(strdup(addr));
+	buf_printf(&base, "http://%s", addr);
+	c->at.base = ctl_must(strdup(buf_cstr(&base)));
+	buf_done(&base);
+	show_token(c, token, NULL);
 	return c;
 }
 
 struct client *
 client_new_url(const char *url)
 {
-	struct client *c = client_new("localhost", NULL, NULL);
+	struct client *c = new_handle();
 
-	free(c->base);
-	c->base = ctl_must(strdup(url));
+	c->at.addr = ctl_must(strdup(url));
+	c->at.base = ctl_must(strdup(url));
 	c->foreign = true;
 	return c;
 }
@@ -144,9 +116,9 @@ client_free(struct client *c)
 	curl_slist_free_all(c->more);
 	curl_easy_cleanup(c->curl);
 	curl_global_cleanup();
-	free(c->addr);
-	free(c->base);
-	free(c->unix_path);
+	curl_slist_free_all(c->connect_to);
+	buf_done(&c->ca);
+	endpoint_done(&c->at);
 	client_forget_token(c);
 	free(c);
 }
@@ -170,13 +142,13 @@ client_token_from(const struct client *c)
 const char *
 client_addr(const struct client *c)
 {
-	return c->addr;
+	return c->at.addr;
 }
 
 const char *
 client_socket(const struct client *c)
 {
-	return c->unix_path;
+	return c->at.unix_path;
 }
 
 static size_t
@@ -236,6 +208,11 @@ request_headers(const struct client *c, const char *expect)
 		list = curl_slist_append(list, h->data);
 	if (c->foreign)
 		list = curl_slist_append(list, "Content-Type: application/json");
+	if (c->at.host != NULL) {
+		buf_printf(&b, "Host: %s", c->at.host);
+		list = curl_slist_append(list, buf_cstr(&b));
+		buf_done(&b);
+	}
 	return list;
 }
 
@@ -249,11 +226,12 @@ explain(const struct client *c, CURLcode rc, struct client_answer *out)
 	out->late = rc == CURLE_OPERATION_TIMEDOUT;
 	if (rc == CURLE_OPERATION_TIMEDOUT && c->deadline.ns != 0)
 		snprintf(out->error, sizeof(out->error), "no answer in time; --timeout gives more");
-	else if (c->unix_path != NULL && rc == CURLE_COULDNT_CONNECT && sys != 0)
+	else if (c->at.unix_path != NULL && rc == CURLE_COULDNT_CONNECT && sys != 0)
 		snprintf(out->error, sizeof(out->error), "%s%s", strerror((int)sys),
 		    sys == EACCES ? " (root and the group triumvir may use it)" : "");
 	else if (out->error[0] == '\0')
 		snprintf(out->error, sizeof(out->error), "%s", curl_easy_strerror(rc));
+	out->remedy = client_tls_remedy(c, rc, out->error);
 }
 
 /* What all requests have in common; the headers are the caller's to free.  expect: a header, or "Expect:" for none. */
@@ -265,15 +243,17 @@ prepare_expecting(struct client *c, const char *path, const char *expect, struct
 
 	*out = (struct client_answer){ .body = BUF_INIT(ANSWER_BYTES_MAX) };
 	out->body.secret = true;		/* it may be a token */
-	buf_printf(&url, "%s%s", c->base, path);
+	buf_printf(&url, "%s%s", c->at.base, path);
 	curl_easy_reset(c->curl);
 	curl_easy_setopt(c->curl, CURLOPT_URL, buf_cstr(&url));
 	curl_easy_setopt(c->curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
 	curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, c->foreign ? "http,https" : "http");
-	if (c->unix_path != NULL)
-		curl_easy_setopt(c->curl, CURLOPT_UNIX_SOCKET_PATH, c->unix_path);
+	curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, c->foreign ? "http,https" : c->at.tls ? "https" : "http");
+	if (c->at.unix_path != NULL)
+		curl_easy_setopt(c->curl, CURLOPT_UNIX_SOCKET_PATH, c->at.unix_path);
+	if (c->at.tls)
+		client_tls_prepare(c);
 	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT, 5L);
 	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_body);
@@ -367,7 +347,7 @@ on_wait(void *ctx, curl_off_t down_total UNUSED, curl_off_t down UNUSED, curl_of
 static void
 tell_while_waiting(struct client *c, struct waiting *w)
 {
-	*w = (struct waiting){ .since = clock_mono(), .addr = c->addr };
+	*w = (struct waiting){ .since = clock_mono(), .addr = c->at.addr };
 	progress_init(&w->p);
 	if (c->quiet || !w->p.tty)
 		return;

@@ -1,5 +1,5 @@
 /*
- * HTTP client of clusterctl: one request at a time to an rpcd, over TCP or its unix socket (libcurl).
+ * HTTP client of clusterctl: one request at a time to an rpcd, over TCP, by TLS, or over its unix socket (libcurl).
  */
 #ifndef TV_CTL_CLIENT_H
 #define TV_CTL_CLIENT_H
@@ -10,17 +10,17 @@
 
 #include "common/base/buf.h"
 #include "common/base/mono.h"
-
-#define CLIENT_ADDR_DEFAULT "unix:" TV_RUNDIR "/rpcd.sock"
+#include "ctl/endpoint.h"
 
 struct client;
 
 /*
- * addr: "HOST:PORT", "http://HOST:PORT", "unix:PATH" or "unix:///PATH"; NULL takes TRIUMVIR_ADDR, then
- * CONSUL_HTTP_ADDR, then the default.  token: shown with all requests; NULL: none.  from: where it was found, kept as
- * it is.  Exits 2 with a sentence on a bad address.
+ * Of an rpcd where endpoint_find() says.  token: shown with all requests; NULL: none.  from: where it was found, kept
+ * as it is.  Exits 2 with a sentence on a bad address, 1 when CAs cannot be read.
  */
-struct client *client_new(const char *addr, const char *token, const char *from);
+struct client *client_new(const struct endpoint_given *given, const char *token, const char *from);
+/* Of an rpcd of our own on this machine, at HOST:PORT in clear text, whatever the environment says. */
+struct client *client_new_own(const char *addr, const char *token);
 /* NULL: no token is shown. */
 const char *client_token_from(const struct client *c);
 /* From now on none is. */
@@ -49,6 +49,7 @@ struct client_answer {
 	char reason[192];		/* X-Consul-Reason, where there is no body that says it */
 	bool late;			/* there was no whole answer in time */
 	char error[256];		/* why there was no whole answer */
+	const char *remedy;		/* what to do about that; NULL: nothing is known */
 };
 
 /*

@@ -1,5 +1,5 @@
 /*
- * What client.c and client_set.c share of a client.
+ * What client.c, client_set.c and client_tls.c share of a client.
  */
 #ifndef TV_CTL_CLIENT_INT_H
 #define TV_CTL_CLIENT_INT_H
@@ -10,9 +10,9 @@
 
 struct client {
 	CURL *curl;
-	char *addr;		/* as given, for messages */
-	char *base;		/* "http://host:port" */
-	char *unix_path;	/* or NULL */
+	struct endpoint at;
+	struct buf ca;		/* certificates of CAs, see client_tls_load() */
+	struct curl_slist *connect_to;	/* at.connect_to for libcurl, or NULL */
 	char *token;		/* or NULL; wiped */
 	const char *token_from;	/* see client_new() */
 	struct curl_slist *more;	/* see client_set_header() */
@@ -33,5 +33,14 @@ struct curl_slist *client_prepare(struct client *c, const char *method, const ch
 void client_limit(struct client *c);
 /* The request ended: what *out says of that.  Frees the headers.  True for a 2xx answer. */
 bool client_settle(struct client *c, CURLcode rc, struct curl_slist *headers, struct client_answer *out);
+
+/* -- ctl/client_tls.c -- */
+
+/* Reads the CAs that are named; false after a sentence to stderr. */
+bool client_tls_load(struct client *c);
+/* All that a request by TLS needs of libcurl. */
+void client_tls_prepare(struct client *c);
+/* What to do about a request that failed, where TLS is why, or its want; static.  NULL: it is about something else. */
+const char *client_tls_remedy(const struct client *c, CURLcode rc, const char *error);
 
 #endif

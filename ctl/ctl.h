@@ -48,7 +48,7 @@ extern const struct resource *const ctl_resources[];	/* ctl/resource.h; ended by
 /* A call. */
 struct ctl {
 	struct client *client;	/* made by ctl_client() on first use */
-	const char *addr;
+	struct endpoint_given at;	/* --addr, --ca-file and the like */
 	char *token_arg;	/* --token: overwritten when it was taken */
 	const char *token_file;	/* --token-file */
 	struct buf token;	/* see ctl_token(); empty: none is shown */
@@ -220,7 +220,7 @@ ctl_verb catalog_service, cmd_dns, services_list, services_register, services_de
 ctl_verb maint_enable, maint_disable, raft_list_peers, raft_remove_peer, cmd_health, raft_transfer_leader;
 ctl_verb autopilot_get, autopilot_set, autopilot_health, raft_recover, snapshot_save, snapshot_restore;
 ctl_verb snapshot_inspect, snapshot_status, keyring_show, keyring_install, keyring_use, keyring_remove;
-ctl_verb keyring_export, keyring_rotate, keyring_encrypt, cmd_reload, cmd_keygen;
+ctl_verb keyring_export, keyring_rotate, keyring_encrypt, tls_ca_create, tls_cert_create, cmd_reload, cmd_keygen;
 ctl_verb acl_bootstrap, acl_set_agent_token, acl_token_self, acl_token_create, acl_token_clone;
 ctl_verb acl_policy_read, acl_login, acl_logout, acl_explain, acl_translate, acl_replication;
 /* ctl/resource.h: each of several rows. */

@@ -94,7 +94,8 @@ ctl_overview(FILE *to)
 		buf_done(&b);
 	}
 	fprintf(to, "\n`clusterctl help COMMAND` shows its options.\nWithout --addr: TRIUMVIR_ADDR, "
-	    "CONSUL_HTTP_ADDR, else " CLIENT_ADDR_DEFAULT ".\n"
+	    "CONSUL_HTTP_ADDR, else " ENDPOINT_SOCKET ".\n"
+	    "CONSUL_HTTP_SSL, CONSUL_CACERT, CONSUL_CLIENT_CERT and the like count, too.\n"
 	    "Without --token-file: TRIUMVIR_TOKEN, CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_TOKEN.\n"
 	    "Manual page: clusterctl(8).\n");
 }
@@ -193,7 +194,7 @@ ctl_help(char *const *argv)
 	printf("\n%c%s.\n", v->help[0] - 'a' + 'A', v->help + 1);
 	put_lines(words, false);
 	put_lines(words, true);
-	printf("\nAll commands take --addr, --token-file, --token, --timeout and --json.\n"
+	printf("\nAll commands take --addr, --ca-file and more for TLS, --token-file, --token, --timeout and --json.\n"
 	    "Manual page: clusterctl(8).\n");
 	return true;
 }
@@ -329,8 +330,7 @@ static const struct { const char *theirs, *ours; } options[] = {
 	{ "http-addr", "--addr" }, { "rpc-addr", "--addr" }, { "datacenter", "--dc" }, { "format", "--json" },
 	{ "log-level", "--level" }, { "modify-index", "--cas INDEX" }, { "keys", "kv keys" },
 	{ "id", "the server itself" }, { "address", "the server itself" }, { "relay-factor", "--relay" },
-	{ "token-sink-file", "--out FILE" }, { "ca-file", NULL }, { "ca-path", NULL }, { "client-cert", NULL },
-	{ "client-key", NULL }, { "tls-server-name", NULL }, { "namespace", NULL }, { "partition", NULL },
+	{ "token-sink-file", "--out FILE" }, { "namespace", NULL }, { "partition", NULL },
 };
 
 bool
@@ -373,7 +373,6 @@ static const struct { const char *theirs, *ours; } spellings[] = {
 	{ "config", NULL }, { "connect", NULL }, { "exec", NULL }, { "intention",
 	NULL },
 	{ "login", "acl login" }, { "logout", "acl logout" }, { "peering", NULL },
-	{ "tls", NULL },
 };
 
 bool

@@ -77,14 +77,33 @@ take_value(const struct option *o, char *const *arg, const char **value)
 	return 0;
 }
 
+/* Where an option is kept that says how rpcd is reached; NULL: it is another one. */
+static const char **
+place_of(struct endpoint_given *at, const char *form)
+{
+	const struct { const char *name, **place; } all[] = {
+		{ "--addr", &at->addr }, { "--ca-file", &at->ca_file }, { "--ca-path", &at->ca_path },
+		{ "--client-cert", &at->client_cert }, { "--client-key", &at->client_key },
+		{ "--tls-server-name", &at->server_name },
+	};
+	size_t len = strcspn(form, " ");
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (strlen(all[i].name) == len && strncmp(all[i].name, form, len) == 0)
+			return all[i].place;
+	return NULL;
+}
+
 static bool
 set_global(struct ctl *ctl, const struct option *o, const char *value)
 {
-	switch (o->form[2]) {
-	case 'a':
-		ctl->addr = value;
+	const char **place = place_of(&ctl->at, o->form);
+
+	if (place != NULL) {
+		*place = value;
 		return true;
-	case 'j':
+	}
+	if (o->form[2] == 'j') {
 		ctl->json = true;
 		return true;
 	}

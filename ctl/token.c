@@ -188,5 +188,5 @@ ctl_new_client(struct ctl *ctl)
 {
 	const char *token = ctl_token(ctl);
 
-	return client_new(ctl->addr, token, token != NULL ? ctl->token_from : NULL);
+	return client_new(&ctl->at, token, token != NULL ? ctl->token_from : NULL);
 }

@@ -280,6 +280,25 @@ const struct verb ctl_verbs[] = {
 		OPT("--keep-old", "do not remove the old key"), ALTHOUGH) },
 	{ "keyring encrypt", "", "show the way from plaintext to encryption", keyring_encrypt, OPTIONS(
 		OPT("--dir DIR", "where cluster.key is")) },
+	{ "tls", "", "make CAs and certificates for HTTPS", NULL, NULL },
+	{ "tls ca create", "", "make a CA of your own, in this folder", tls_ca_create, OPTIONS(
+		OPT("--domain DOMAIN", "part of the names of files and hosts, consul without it"),
+		NUMBER_OF("--days N", "how long it is valid; 1825 of a CA, 365 of a certificate without it"),
+		OPT("--common-name NAME", "of the CA, instead of one made up"),
+		OPT("--cluster-id ID", "the CA is that of spiffe://ID.DOMAIN, too"),
+		OPT("--name-constraint", "what it signs for other names than DOMAIN and localhost is not believed"),
+		OPT("--additional-name-constraint NAME...", "one more such name; may be repeated")) },
+	{ "tls cert create", "", "make a certificate that the CA signs, in this folder", tls_cert_create, OPTIONS(
+		ONE_OF("--server", "for HTTPS of a server"), ONE_OF("--client", "for HTTPS of a client node"),
+		ONE_OF("--cli", "for a client of nodes that want certificates"),
+		OPT("--ca FILE", "the CA, DOMAIN-agent-ca.pem without it"),
+		OPT("--key FILE", "its key, DOMAIN-agent-ca-key.pem without it"),
+		OPT("--domain DOMAIN", "part of the names of files and hosts, consul without it"),
+		OPT("--dc DC", "the datacenter, dc1 without it"),
+		OPT("--node NAME", "also for NAME.server.DC.DOMAIN"),
+		NUMBER_OF("--days N", "how long it is valid; 1825 of a CA, 365 of a certificate without it"),
+		OPT("--additional-dnsname NAME...", "also for this host; may be repeated"),
+		OPT("--additional-ipaddress ADDRESS...", "also for this address; may be repeated")) },
 	{ "debug", "", "write what helps to find a fault into an archive", cmd_debug, OPTIONS(
 		OPT("--duration D", "how long to watch, 10s without it"),
 		OPT("--interval D", "between two captures, 2s without it"),
@@ -302,7 +321,12 @@ const struct verb ctl_verbs[] = {
 };
 
 const struct option ctl_globals[] = {
-	OPT("--addr HOST:PORT|unix:PATH", "agent to ask"),
+	OPT("--addr HOST:PORT|https://HOST:PORT|unix:PATH", "agent to ask"),
+	OPT("--ca-file FILE", "CAs of which the agent's certificate has to be"),
+	OPT("--ca-path DIR", "the same, all files of a folder"),
+	OPT("--client-cert FILE", "our certificate, where the agent wants one"),
+	OPT("--client-key FILE", "its key"),
+	OPT("--tls-server-name NAME", "the name that the agent's certificate has to be for"),
 	OPT("--token-file FILE|-", "a file with the access token, or standard input"),
 	OPT("--token TOKEN", "access token, which others can see there"),
 	OPT("--timeout TIME", "time limit of the whole command"),

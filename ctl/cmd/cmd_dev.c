@@ -204,7 +204,7 @@ static bool
 wait_ready(struct dev *d)
 {
 	struct mono end = mono_add(clock_mono(), MONO_MS(DEV_START_TIMEOUT_MS));
-	struct client *c = client_new(d->at, NULL, NULL);
+	struct client *c = client_new_own(d->at, NULL);
 	bool ok = false;
 
 	while (!d->stop && !ok && mono_before(clock_mono(), end)) {
@@ -241,7 +241,7 @@ put_body(struct client *c, const char *path, struct span body, struct buf *secre
 static void
 give_agent_token(struct dev *d)
 {
-	struct client *c = client_new(d->at, buf_cstr(&d->secret), NULL);
+	struct client *c = client_new_own(d->at, buf_cstr(&d->secret));
 	struct buf body = BUF_INIT(4096);
 	char why[256];
 
@@ -258,7 +258,7 @@ static bool
 bootstrap(struct dev *d)
 {
 	struct mono end = mono_add(clock_mono(), MONO_MS(DEV_START_TIMEOUT_MS));
-	struct client *c = client_new(d->at, NULL, NULL);
+	struct client *c = client_new_own(d->at, NULL);
 	char why[256] = "";
 
 	d->secret.secret = true;

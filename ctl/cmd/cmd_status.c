@@ -31,6 +31,7 @@
 struct part {
 	json_t *value;
 	char *why;
+	const char *remedy;		/* of no answer, where one is known; static */
 	bool refused;			/* by access control, or for want of a right */
 	bool late;			/* no answer in time */
 };
@@ -53,7 +54,7 @@ static struct part
 ask_within(struct status *s, const char *path, int timeout_s)
 {
 	struct client_answer a;
-	struct part p = { NULL, NULL, false, false };
+	struct part p = { NULL, NULL, NULL, false, false };
 
 	/* 429 is how health says that not all are healthy. */
 	if (client_do(ctl_client(s->ctl), "GET", path, SPAN_NONE, timeout_s, &a) || a.status == 429) {
@@ -62,6 +63,7 @@ ask_within(struct status *s, const char *path, int timeout_s)
 	} else if (a.status == 0) {
 		p.why = out_safe(span_str(a.error));
 		p.late = a.late;
+		p.remedy = a.remedy;
 	} else {
 		for (size_t i = 0; i < a.body.len; i++)		/* one line */
 			a.body.data[i] = a.body.data[i] == '\n' ? ' ' : a.body.data[i];
@@ -85,7 +87,7 @@ part_done(struct part *p)
 {
 	json_decref(p->value);
 	free(p->why);
-	*p = (struct part){ NULL, NULL, false, false };
+	*p = (struct part){ NULL, NULL, NULL, false, false };
 }
 
 /* Any server knows whether there is a leader, and what it sees itself; a leader that there is judges all of them. */
@@ -270,7 +272,8 @@ check_node(struct status *s)
 		return;
 	}
 	if (s->self.value == NULL) {
-		say(s, UNKNOWN("Is rpcd running there? systemctl status rpcd"), "no answer from %s: %s",
+		say(s, UNKNOWN(s->self.remedy != NULL ? s->self.remedy :
+		    "Is rpcd running there? systemctl status rpcd"), "no answer from %s: %s",
 		    client_addr(ctl_client(s->ctl)), s->self.why);
 		return;
 	}
@@ -348,7 +351,7 @@ check_replication(struct status *s)
 	    "clusterctl reload";
 	const char *trouble = json_text(section(s, "rpcd"), "acl_replication_trouble");
 	bool known = s->self.value != NULL;
-	struct part copies = { NULL, NULL, false, false };
+	struct part copies = { NULL, NULL, NULL, false, false };
 
 	if (trouble[0] != '\0') {
 		s->no_copies = true;
@@ -846,7 +849,7 @@ static void
 check_keyring(struct status *s)
 {
 	const char *own = json_text(section(s, "keyring"), "state");
-	struct part keys = { NULL, NULL, false, false };
+	struct part keys = { NULL, NULL, NULL, false, false };
 	const json_t *pool;
 	size_t i;
 

@@ -247,7 +247,7 @@ def completed(*words):
 
 def test_completion():
     commands = re.findall(r"^  ([a-z-]+) ", ctl("help")[1], re.M)
-    assert completed("") == ["--addr", "--token-file", "--token", "--timeout", "--json"] + commands
+    assert completed("") == ["--addr", "--ca-file", "--ca-path", "--client-cert", "--client-key", "--tls-server-name", "--token-file", "--token", "--timeout", "--json"] + commands
     for words, offered in ((["ke"], ["keyring", "keygen"]), (["--addr", "x", "raft", "re"], ["remove-peer", "recover"]),
                            (["kv", "get", "--"], ["--stale", "--dc"]), (["monitor", "--level", "w"], ["warn"]),
                            (["help", "snapshot", "i"], ["inspect"]), (["snapshot", "restore", "READ"], ["README.md"]),
@@ -564,7 +564,7 @@ def test_for_who_comes_from_consul():
                 assert name.split(",")[0].split()[0] in keys[file], says
         with open(path, "w") as f:
             f.write(good)
-        for name, why in (("CONSUL_HTTP_SSL", "plain HTTP"), ("CONSUL_CACERT", "plain HTTP"), ("CONSUL_NAMESPACE", "no namespaces")):
+        for name, why in (("CONSUL_HTTP_AUTH", "knows tokens"), ("CONSUL_PARTITION", "no namespaces"), ("CONSUL_NAMESPACE", "no namespaces")):
             for value, told in (("true", True), ("false", False), ("", False)):
                 p = subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", "127.60.68.1:8500", "members"], capture_output=True, text=True, timeout=60,
                                    env=dict(os.environ, **{name: value}))

@@ -27,13 +27,19 @@ static struct fake {
 } fake;
 
 struct client *
-client_new(const char *addr, const char *token, const char *from)
+client_new(const struct endpoint_given *given, const char *token, const char *from)
 {
-	fake.addr = addr;
+	fake.addr = given->addr;
 	snprintf(fake.shown, sizeof(fake.shown), "%s", token != NULL ? token : "");
 	fake.token = token != NULL ? fake.shown : NULL;
 	fake.token_from = from;
 	return &the_client;
+}
+
+struct client *
+client_new_own(const char *addr, const char *token)
+{
+	return client_new(&(struct endpoint_given){ .addr = addr }, token, NULL);
 }
 
 const char *
