@@ -61,7 +61,7 @@ noinst_LIBRARIES += rpcd/librpctls.a
 rpcd_librpctls_a_SOURCES = \
 	rpcd/tls/provider.c rpcd/tls/provider.h rpcd/tls/tickets.c rpcd/tls/tickets.h rpcd/tls/handshakes.c \
 	rpcd/tls/handshakes.h rpcd/tls/identity.c rpcd/tls/socket_bio.c rpcd/tls/peer_name.c rpcd/tls/tls_conn.c \
-	rpcd/tls/tls_server.c rpcd/tls/tls_server.h rpcd/tls/tls_int.h
+	rpcd/tls/tls_server.c rpcd/tls/tls_server.h rpcd/tls/tls_int.h rpcd/tls/tls_renewal.c rpcd/tls/tls_renewal.h
 rpcd_librpctls_a_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
 
 # HTTP.  http_scan.c, heads and chunks, is pure: tests and fuzzers link it with nothing else of rpcd.

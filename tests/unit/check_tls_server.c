@@ -19,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/net/tls.h"
 #include "common/proc/thread.h"
+#include "rpcd/tls/tls_renewal.h"
 #include "rpcd/tls/tls_server.h"
 
 static struct ev_loop *loop;
@@ -961,6 +962,80 @@ START_TEST(versions_and_suites)
 }
 END_TEST
 
+/* What rpcd.conf says holds at once, and what the files say, whichever comes first. */
+START_TEST(renewed_by_files_and_configuration)
+{
+	char text[] = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+	char *suites[] = { text };
+	struct rpcd_conf conf = { .https_port = 8501 };
+	struct rpcd_tls *https = &conf.tls[RPCD_TLS_HTTPS];
+	SSL_CTX *c = client_new(TLS1_2_VERSION);
+	size_t len, ca_len;
+	struct pair p;
+
+	server_open(EVP_EC_gen("P-256"), MONO_S(10), 0);
+	struct tls_renewal *r = tls_renewal_new(loop, server, &conf);
+	char *chain = pem_of(&of_server, &len), *ca = pem_of(&authority, &ca_len);
+	struct keys_files files = { .chain = span_of(chain, len), .number = 7,
+	    .not_after = clock_wall_ns() / 1000000000 + 1000 };
+
+	ck_assert_int_ne(tls_renewal_take(r, &(struct keys_files){ .chain = span_str("none") }), TV_OK);
+	ck_assert_int_eq(tls_renewal_take(r, &files), TV_OK);
+	ck_assert(!converse(c, NULL, NULL));
+	/* Authorities are asked for that are not there yet. */
+	https->verify_incoming = https->verify_incoming_given = true;
+	tls_renewal_reload(r);
+	ck_assert(!converse(c, NULL, NULL));
+	files.ca = span_of(ca, ca_len);
+	ck_assert_int_eq(tls_renewal_take(r, &files), TV_OK);
+	pair_open(&p, c, NULL, NULL);
+	pair_shake(&p);
+	ck_assert_int_eq(p.shaken, -1);
+	pair_close(&p);
+	https->verify_incoming = false;
+	https->suites = (struct conf_list){ .items = suites, .count = 1 };
+	tls_renewal_reload(r);
+	pair_open(&p, c, NULL, NULL);
+	ck_assert(pair_shake(&p));
+	ck_assert_str_eq(SSL_get_cipher(p.client), "ECDHE-ECDSA-AES256-GCM-SHA384");
+	pair_close(&p);
+	https->min_version = RPCD_TLS_1_3;
+	https->min_version_given = true;
+	tls_renewal_reload(r);
+	pair_open(&p, c, NULL, NULL);
+	ck_assert(!pair_shake(&p));
+	pair_close(&p);
+	tls_renewal_free(r);
+	free(chain);
+	free(ca);
+	SSL_CTX_free(c);
+}
+END_TEST
+
+START_TEST(warned_in_time)
+{
+	uint64_t warned = UINT64_MAX;
+	unsigned count = 0;
+
+	server_usual();
+	ck_assert_uint_eq(tls_renewal_days(1000, 1000), 0);
+	ck_assert_uint_eq(tls_renewal_days(0, 1000), 0);
+	ck_assert_uint_eq(tls_renewal_days(1000 + 86399, 1000), 0);
+	ck_assert_uint_eq(tls_renewal_days(1000 + 14 * 86400, 1000), 14);
+	for (uint64_t days = 90; days < UINT64_MAX; days--) {
+		if (!tls_renewal_is_due(days, warned))
+			continue;
+		warned = days;
+		count++;
+	}
+	ck_assert_uint_eq(count, 6);
+	ck_assert(!tls_renewal_is_due(30, UINT64_MAX));
+	ck_assert(tls_renewal_is_due(29, UINT64_MAX));
+	ck_assert(tls_renewal_is_due(0, 1));
+	ck_assert(!tls_renewal_is_due(0, 0));
+}
+END_TEST
+
 static Suite *
 suite(void)
 {
@@ -991,6 +1066,8 @@ suite(void)
 	tcase_add_test(t, bad_identity_keeps_the_old_one);
 	tcase_add_loop_test(t, replaced_under_way, 0, 2);
 	tcase_add_test(t, versions_and_suites);
+	tcase_add_test(t, renewed_by_files_and_configuration);
+	tcase_add_test(t, warned_in_time);
 	suite_add_tcase(s, t);
 	return s;
 }
