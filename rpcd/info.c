@@ -12,6 +12,7 @@
 #include "rpcd/event/events.h"
 #include "rpcd/http/http.h"
 #include "rpcd/info.h"
+#include "rpcd/keys/keys.h"
 #include "rpcd/names/dns_process.h"
 #include "rpcd/node/coord_report.h"
 #include "rpcd/node/twin_watch.h"
@@ -225,6 +226,22 @@ put_dns(const struct rpcd *p, struct buf *b)
 }
 
 static unsigned
+put_keys(const struct rpcd *p, struct buf *b)
+{
+	struct keys_stats keys;
+
+	keys_stats(p->keys, &keys);
+	return PUT_NUMBERS(b,
+		{ "keys_processes", keys.life.running }, { "keys_process_starts", keys.life.starts },
+		{ "keys_process_deaths", keys.life.deaths }, { "keys_process_stuck", keys.life.stuck },
+		{ "keys_process_replaced", keys.life.replaced },
+		{ "keys_signatures", keys.signatures }, { "keys_signatures_failed", keys.failed },
+		{ "keys_signatures_late", keys.late }, { "keys_signatures_refused", keys.refused },
+		{ "keys_signatures_waiting", keys.pending },
+		{ "keys_files_changed", keys.changes }, { "keys_files_bad", keys.bad });
+}
+
+static unsigned
 put_events(const struct rpcd *p, struct buf *b)
 {
 	struct events_stats events;
@@ -271,6 +288,7 @@ put_helpers(const struct rpcd *p, struct buf *b)
 	static const char *const names[] = CHECK_ROLE_NAMES;
 	struct checks_stats checks;
 	struct dns_process_stats dns;
+	struct keys_stats keys;
 
 	checks_stats(p->checks, &checks);
 	dns_process_stats(p->dns, &dns);
@@ -281,7 +299,10 @@ put_helpers(const struct rpcd *p, struct buf *b)
 		put_text(b, key, checks.states[i][0] != '\0' ? checks.states[i] : "none");
 	}
 	put_text(b, "helper_dns", p->dns != NULL ? dns.state : "none");
-	return CHECK_ROLES + 1;
+	keys_stats(p->keys, &keys);
+	put_text(b, "helper_keys", p->keys != NULL ? keys.state : "none");
+	put_text(b, "keys_trouble", keys.bad_why);
+	return CHECK_ROLES + 3;
 }
 
 static unsigned
@@ -320,6 +341,7 @@ info_put(void *ctx, struct buf *b)
 	n += put_registry(p, b);
 	n += put_blocked(p, b);
 	n += put_dns(p, b);
+	n += put_keys(p, b);
 	n += put_events(p, b);
 	n += put_work(p, b);
 	n += histogram_info(&p->api.stats.took, "http", put_text, b);

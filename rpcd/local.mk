@@ -112,6 +112,15 @@ rpcd_rpcd_dns_SOURCES = \
 	rpcd/dns/server.h rpcd/dns/launch.h
 rpcd_rpcd_dns_LDADD = rpcd/librpcdns.a $(RT_LIBS)
 
+# rpcd-keys, the program of "rpcd: keys", and rpcd's end of it.  Of OpenSSL the program links libcrypto, rpcd's end nothing.
+noinst_LIBRARIES += rpcd/librpckeys.a rpcd/librpckeypair.a
+rpcd_librpckeys_a_SOURCES = rpcd/keys/keys.c rpcd/keys/keys.h
+rpcd_librpckeypair_a_SOURCES = rpcd/keys/pair.c rpcd/keys/pair.h rpcd/keys/may_sign.c
+rpcd_librpckeypair_a_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)
+sbin_PROGRAMS += rpcd/rpcd-keys
+rpcd_rpcd_keys_SOURCES = rpcd/keys/main.c
+rpcd_rpcd_keys_LDADD = rpcd/librpckeypair.a $(RT_LIBS) $(CRYPTO_LIBS)
+
 # The table of what is registered on this node: pure; clock, catalog and file are handed in.
 noinst_LIBRARIES += rpcd/librpcregistry.a
 rpcd_librpcregistry_a_SOURCES = \
@@ -150,8 +159,8 @@ rpcd_librpcagent_a_SOURCES += \
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/rpcd.h rpcd/opening.c rpcd/opening.h rpcd/info.c rpcd/info.h
 rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpctls.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
-	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcreplicate.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a \
+	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcreplicate.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpckeys.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a \
 	common/libtvjson.a $(TLS_LIBS) $(RT_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md rpcd/acl/README.md rpcd/audit/README.md rpcd/cache/README.md rpcd/check/README.md \
-	rpcd/checks/README.md rpcd/event/README.md rpcd/gossip/README.md rpcd/node/README.md rpcd/replicate/README.md \
+	rpcd/checks/README.md rpcd/event/README.md rpcd/gossip/README.md rpcd/keys/README.md rpcd/node/README.md rpcd/replicate/README.md \
 	rpcd/tls/README.md rpcd/wan/README.md

@@ -21,6 +21,7 @@
 #include "rpcd/gossip/keyring_query.h"
 #include "rpcd/http/http.h"
 #include "rpcd/info.h"
+#include "rpcd/keys/keys.h"
 #include "rpcd/names/dns_explain.h"
 #include "rpcd/names/dns_process.h"
 #include "rpcd/node/coord_report.h"
@@ -518,6 +519,47 @@ start_dns(struct rpcd *p)
 	return p->dns != NULL;
 }
 
+/* Certificates of HTTPS: the first ones, or others.  Without any rpcd is not ready. */
+static void
+on_key_files(void *ctx, const struct keys_files *files UNUSED)
+{
+	struct rpcd *p = ctx;
+
+	if (!p->has_certificate)
+		daemon_ready("serving");
+	p->has_certificate = true;
+}
+
+/* Logged already. */
+static void
+on_key_trouble(void *ctx, const char *why UNUSED)
+{
+	const struct rpcd *p = ctx;
+
+	if (!p->has_certificate)
+		daemon_quit(1);
+}
+
+static void
+keys_lost(void *ctx UNUSED)
+{
+	log_err("rpcd", "the process that starts \"rpcd: keys\" is gone, and HTTPS cannot be served without: stopping, "
+	    "to be started again");
+	daemon_quit(1);
+}
+
+static bool
+start_keys(struct rpcd *p)
+{
+	if (p->keys_monitor < 0)
+		return true;
+	p->keys = keys_new(&(struct keys_conf){
+		.loop = p->loop, .monitor = p->keys_monitor, .conf = &p->conf, .log_level = rpcd_log_level(p),
+		.on_files = on_key_files, .on_bad = on_key_trouble, .lost = keys_lost, .ctx = p,
+	});
+	return p->keys != NULL;
+}
+
 static void
 reload(struct daemon_spec *d)
 {
@@ -532,6 +574,7 @@ reload(struct daemon_spec *d)
 		cache_clear(p->cache);
 	checks_reload(p->checks, rpcd_log_level(p));
 	dns_process_reload(p->dns, rpcd_log_level(p));
+	keys_reload(p->keys, rpcd_log_level(p));
 	acl_replicator_wake(p->replicator);
 	registry_token_changed(p->registry);
 }
@@ -672,10 +715,10 @@ start_rpcd(struct daemon_spec *d, struct ev_loop *loop)
 	ev_init(&p->look_servers, on_look_servers);
 	p->look_servers.repeat = LOOK_SERVERS_S;
 	p->look_servers.data = p;
-	if (!start_routing(p) || !start_agent(p))
+	if (!start_routing(p) || !start_agent(p) || !start_keys(p))
 		return TV_ENOMEM;
 	enum tv_err err = start_http(p);
-	if (err == TV_OK)
+	if (err == TV_OK && p->keys == NULL)
 		daemon_ready("serving");
 	return err;
 }
@@ -724,6 +767,7 @@ stop_rpcd(struct daemon_spec *d)
 	loop_turns_stop(&p->turns);
 	ev_timer_stop(p->loop, &p->look_servers);
 	http_free(p->http);
+	keys_free(p->keys);
 	dns_process_free(p->dns);
 	dns_explainer_free(p->dns_explainer);
 	registry_close(p->registry);
@@ -783,7 +827,8 @@ descriptors(const struct daemon_spec *d)
 int
 main(int argc, char **argv)
 {
-	struct rpcd p = { .rpc_fd = -1, .check_monitor = -1, .docker_monitor = -1, .dns_monitor = -1 };
+	struct rpcd p = { .rpc_fd = -1, .check_monitor = -1, .docker_monitor = -1, .dns_monitor = -1,
+	    .keys_monitor = -1 };
 	struct daemon_spec spec = {
 		.name = "rpcd",
 		.user = USER,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "rpcd/checks/check_process.h"
+#include "rpcd/keys/keys.h"
 #include "rpcd/names/dns_process.h"
 #include "rpcd/opening.h"
 
@@ -131,6 +132,9 @@ open_monitors(struct rpcd *p, char *errbuf, size_t cap)
 	};
 	enum tv_err err = check_monitor_start(&conf, &p->check_monitor, errbuf, cap);
 
+	if (err == TV_OK && c->https_port != 0)
+		err = keys_monitor_start(&(struct keys_monitor_conf){ .best_effort = conf.best_effort,
+		    .log_level = conf.log_level, .log_dest = conf.log_dest }, &p->keys_monitor, errbuf, cap);
 	if (err != TV_OK || c->docker_socket == NULL)
 		return err;
 	conf.docker_socket = c->docker_socket;
@@ -176,6 +180,8 @@ opening_close(struct rpcd *p)
 		close(p->docker_monitor);
 	if (p->dns_monitor >= 0)
 		close(p->dns_monitor);
+	if (p->keys_monitor >= 0)
+		close(p->keys_monitor);
 	sodium_free(p->psks);	/* wipes */
 	server_keys_wipe(&p->server_keys);
 }

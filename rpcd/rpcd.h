@@ -14,6 +14,7 @@
 #include "rpcd/acl/guard.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/v1/host.h"
+#include "rpcd/keys/keys.h"
 #include "rpcd/registry/def_files.h"
 #include "rpcd/route/failover.h"
 #include "rpcd/wan/datacenters.h"
@@ -37,6 +38,7 @@ struct rpcd {
 	int rpc_fd;			/* -1 on a client */
 	int check_monitor, docker_monitor;	/* channels to them, -1: none */
 	int dns_monitor;		/* the same; -1: no DNS */
+	int keys_monitor;		/* the same; -1: no HTTPS */
 	struct key *psks;		/* of the links, locked: one for each key of the ring, the primary one first */
 	struct server_keys server_keys;
 	struct noise_conf noise;
@@ -65,6 +67,8 @@ struct rpcd {
 	struct checks *checks;
 	struct dns_process *dns;	/* NULL: no DNS */
 	struct dns_explainer *dns_explainer;
+	struct keys *keys;		/* NULL: no HTTPS */
+	bool has_certificate;		/* for HTTPS; before that it is not ready */
 	struct events *events;
 	struct queries *queries;
 	struct log_streams *log_streams;

@@ -169,7 +169,19 @@
 	/* Does the rpcd beside you answer?  Only to one that says RAFT_FEATURE_SERVED.  TV_OK it has just done so; \
 	 * TV_EUNREACH there is none; TV_EAGAIN it is of another build and was not asked.  No answer while it is \
 	 * silent. */ \
-	M(70, RAFT_SERVED, "8300", "who dialled", MSG_SMALL, REC(empty), MSG_TEXT, ANSWER)
+	M(70, RAFT_SERVED, "8300", "who dialled", MSG_SMALL, REC(empty), MSG_TEXT, ANSWER) \
+	\
+	/* Between rpcd and the process that holds the keys of TLS, both of one build: there is no HELLO.  The first \
+	 * frame, and again after a reload. */ \
+	M(71, KEYS_SETUP, "rpcd: keys", "rpcd", MSG_TEXT, REC(msg_keys_setup), 0, NONE) \
+	/* Of two processes in turn: one serves from the first of these on, and ends at the second one. */ \
+	M(72, KEYS_SERVE, "rpcd: keys", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
+	M(73, KEYS_RETIRE, "rpcd: keys", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
+	/* What is used from now on: behind KEYS_SERVE, and whenever it becomes another one. */ \
+	M(74, KEYS_FILES, "rpcd: keys", "rpcd: keys", MSG_LIST, REC(msg_keys_files), 0, NONE) \
+	/* What the files hold cannot be used; what was used before goes on. */ \
+	M(75, KEYS_BAD, "rpcd: keys", "rpcd: keys", MSG_TEXT, REC(msg_keys_bad), 0, NONE) \
+	M(76, KEYS_SIGN, "rpcd: keys", "rpcd", MSG_SMALL, REC(msg_keys_sign), MSG_SMALL, REC(msg_keys_signed))
 
 enum msg_type {
 #define M(type, name, ...) MSG_##name = type,

@@ -112,6 +112,25 @@ RECORD(msg_dns_stats,			/* since the start of the process */
 	(U64, facts), (U64, facts_bytes), (U64, facts_evicted),
 	(U64, rendered), (U64, rendered_bytes),	/* answers that were made before; bytes that are kept of such */
 	(U64, overrun))			/* questions that found a socket's buffer full, since the sockets are open */
+RECORD(msg_keys_setup,
+	(STR, cert_file), (STR, key_file), (STR, ca_file), (STR, ca_path),	/* paths; of the last two one at most */
+	(BOOL, takes_over),		/* from a process that has a key: ends if it cannot get one itself */
+	(U64, log_level))		/* enum log_level */
+RECORD(msg_keys_files,
+	(BIN, chain), (BIN, ca),	/* PEM */
+	(U64, number),			/* of the key */
+	(U64, not_after), (U64, ca_not_after),	/* s since 1970; 0: none */
+	(STR, subject))			/* of the first certificate */
+RECORD(msg_keys_bad,
+	(STR, why),			/* a sentence */
+	(BOOL, walls))			/* files are where this process' walls do not let it look: another one might */
+RECORD(msg_keys_sign,
+	(U64, number),
+	(U64, alg),			/* enum keys_alg */
+	(BIN, what))			/* a message, not its digest */
+RECORD(msg_keys_signed,
+	(U64, error),			/* -enum tv_err */
+	(BIN, signature))
 RECORD(msg_raft_status,
 	(U64, role),			/* enum raft_role */
 	(U64, term), (STR, leader_id),

@@ -17,8 +17,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, SANITIZERS, Cluster, main, skip  # noqa: E402
+from cluster import CALM, Cluster, main, skip  # noqa: E402
 from inject import inside, missing  # noqa: E402
+from procmem import memory  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 IPPROTO_MPTCP = 262
@@ -192,31 +193,6 @@ def forms(key):
     """Halves of what gives a key away: in memory that was given back the other one may have been overwritten."""
     text, digits = base64.b64encode(key), key.hex().encode()
     return {key[:16], key[16:], clamped(key)[:16], clamped(key)[16:], text[:20], text[20:40], digits[:32], digits[32:]}
-
-
-BLOCK, OVERLAP = 1 << 20, 64                    # longer than any form
-ZEROS = bytes(BLOCK + OVERLAP)
-
-
-def memory(pid):
-    """All that a process can read of its own memory, piece by piece."""
-    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as mem:
-        for line in maps:
-            span, mode = line.split()[:2]
-            start, end = (int(x, 16) for x in span.split("-"))
-            if line.rstrip().endswith(("[vvar]", "[vvar_vclock]", "[vsyscall]")) or (mode[0] != "r" and mode[1] != "-"):
-                continue
-            if SANITIZERS and end - start > 1 << 32:
-                continue        # what they remember of each byte, terabytes of nothing
-            try:        # also what mprotect has closed for a time: root reads it all the same
-                mem.seek(start)
-                piece = mem.read(end - start)
-            except (OSError, OverflowError, ValueError):
-                continue
-            for at in range(0, len(piece), BLOCK):      # most of a cache is empty
-                block = piece[at:at + BLOCK + OVERLAP]
-                if block != ZEROS:
-                    yield block
 
 
 # Who may hold what.  The file's own key of the servers is nobody's.

@@ -32,7 +32,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 BUILD = os.environ.get("TV_BUILD", TOP)
 SANITIZERS = ends.sanitizers(BUILD)      # they use memory and time of their own
 DAEMONS = ("gossipd", "raftd", "rpcd")
-USERS = ("_gossipd", "_names", "_raftd", "_fetch", "_rpcd", "_check", "_dns")
+USERS = ("_gossipd", "_names", "_raftd", "_fetch", "_rpcd", "_check", "_dns", "_keys")
 # Of raftd, where leadership must not move: it does not on a machine that gives a leader no processor for 300 ms either.
 CALM = {"election_timeout": "2s"}
 
