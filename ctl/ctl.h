@@ -212,7 +212,7 @@ void progress_end(struct progress *p);
 void progress_wipe(struct progress *p);
 
 /* What the rows run, in the order of the table. */
-ctl_verb cmd_members, cmd_status, cmd_info, cmd_join, cmd_leave, cmd_force_leave, cmd_rtt;
+ctl_verb cmd_members, cmd_status, cmd_info, cmd_join, cmd_leave, cmd_force_leave, cmd_rtt, cmd_top;
 ctl_verb kv_get, kv_put, kv_delete, kv_list, kv_export, kv_import, cmd_txn;
 ctl_verb event_fire, event_list, event_watch, cmd_watch, cmd_lock, cmd_monitor, query_ask, query_answer;
 ctl_verb prepared_create, prepared_update, prepared_execute, prepared_explain, catalog_nodes, catalog_names;

@@ -14,7 +14,7 @@ ctl_libctl_a_SOURCES = \
 	ctl/cmd/cmd_dev.c ctl/cmd/cmd_dns.c ctl/cmd/cmd_event.c ctl/cmd/cmd_health.c ctl/cmd/cmd_keyring.c \
 	ctl/cmd/cmd_kv.c ctl/cmd/cmd_kv_move.c ctl/cmd/cmd_local.c ctl/cmd/cmd_lock.c ctl/cmd/cmd_maint.c \
 	ctl/cmd/cmd_monitor.c ctl/cmd/cmd_prepared.c ctl/cmd/cmd_query.c ctl/cmd/cmd_raft.c \
-	ctl/cmd/cmd_recover.c ctl/cmd/cmd_reload.c ctl/cmd/cmd_rtt.c ctl/cmd/cmd_services.c ctl/cmd/cmd_show.c \
+	ctl/cmd/cmd_recover.c ctl/cmd/cmd_reload.c ctl/cmd/cmd_rtt.c ctl/cmd/cmd_services.c ctl/cmd/cmd_show.c ctl/cmd/cmd_top.c \
 	ctl/cmd/cmd_snapshot.c ctl/cmd/cmd_status.c ctl/cmd/cmd_tls.c ctl/cmd/cmd_txn.c ctl/cmd/cmd_watch.c ctl/cmd/keyring.h \
 	ctl/cmd/keyring_guide.c ctl/cmd/raft.h
 ctl_clusterctl_SOURCES = ctl/main.c ctl/client.c ctl/client_set.c ctl/client_tls.c ctl/client_int.h

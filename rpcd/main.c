@@ -74,7 +74,7 @@ warn_of_clear_text(const struct daemon_spec *d)
 	const struct rpcd_conf *c = d->conf;
 	const char *address = rpcd_conf_clear_address(c);
 
-	if (address == NULL || !d->cluster->acl_enabled)
+	if (address == NULL || !d->cluster->acl_enabled || (c->https_port != 0 && !c->http_plaintext_tokens))
 		return;
 	log_warn("rpcd", "http_addresses: %s is reached by other machines in plaintext, and access control is on: "
 	    "tokens are %s", address, c->http_plaintext_tokens ? "taken there, and can be read on the way "
@@ -687,6 +687,7 @@ start_http(struct rpcd *p)
 		.asked = { .burst = 100, .period = MONO_S(60) },
 		.token_in_query = { .burst = 1, .period = MONO_S(600) },
 		.token_in_clear = { .burst = 1, .period = MONO_S(600) },
+		.began = clock_mono(),
 		.clear_lines = { .burst = 60, .period = MONO_S(60) },
 		.leads = is_leader, .leads_ctx = p,
 		.fields_ignored = { .burst = 3, .period = MONO_S(60) },

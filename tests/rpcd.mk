@@ -228,9 +228,11 @@ tests_fuzz_replay_services_LDADD = rpcd/librpcdefset.a rpcd/librpcdefinition.a r
 	common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(SODIUM_LIBS)
 
 # Limits that an operator sets: buckets, which are pure, and what they and the gates refuse.
-check_PROGRAMS += tests/unit/check_buckets tests/unit/check_api_limits
-TESTS += tests/unit/check_buckets tests/unit/check_api_limits
+check_PROGRAMS += tests/unit/check_buckets tests/unit/check_usage tests/unit/check_api_limits
+TESTS += tests/unit/check_buckets tests/unit/check_usage tests/unit/check_api_limits
 tests_unit_check_buckets_SOURCES = tests/unit/check_buckets.c
 tests_unit_check_buckets_LDADD = rpcd/librpcapi.a $(UNIT_LIBS) $(ZLIB_LIBS)
+tests_unit_check_usage_SOURCES = tests/unit/check_usage.c
+tests_unit_check_usage_LDADD = rpcd/librpcapi.a $(UNIT_LIBS) $(ZLIB_LIBS)
 tests_unit_check_api_limits_SOURCES = tests/unit/check_api_limits.c $(API_KIT)
 tests_unit_check_api_limits_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)

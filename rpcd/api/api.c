@@ -306,6 +306,7 @@ api_end(struct request *r)
 	histogram_add(&api->stats.took, took);
 	request_log(r, took);
 	audit_end(r, cut);
+	accounts_add(r, took);
 	LIST_REMOVE(r, live);
 	api->stats.live--;
 	api->answers_bytes -= r->accounted;
@@ -329,6 +330,7 @@ api_done(struct api *api)
 		note_free(LIST_FIRST(&api->notes));
 	audit_done(api);
 	limits_done(&api->limits);
+	accounts_done(&api->accounts);
 	buckets_done(&api->clear_told);
 }
 

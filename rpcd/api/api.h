@@ -14,6 +14,7 @@
 #include "common/conf/cluster_conf.h"
 #include "rpcd/acl/resolver.h"
 #include "rpcd/api/api_request.h"
+#include "rpcd/api/accounts.h"
 #include "rpcd/api/buckets.h"
 #include "rpcd/api/endpoint.h"
 #include "rpcd/api/limits.h"
@@ -75,6 +76,8 @@ struct api {
 	struct log_limit clear_lines;		/* those about refused tokens, of all sources */
 	struct buckets clear_told;		/* and of each: rpcd/api/gates.c */
 	struct limits limits;
+	struct accounts accounts;
+	struct mono began;			/* when it was made */
 	struct log_limit fields_ignored;	/* lines that name unknown fields of bodies */
 	uint64_t next_id;			/* of requests */
 	LIST_HEAD(, note) notes;		/* of questions under way */

@@ -171,6 +171,7 @@ answer_finish(struct request *r, unsigned status)
 		answer_header(r, "X-Consul-Default-ACL-Policy", default_policy(r->api));
 	if (r->endpoint != NULL && r->api->conf->translate_wan_addrs)
 		answer_header(r, "X-Consul-Translate-Addresses", "true");
+	r->answer_bytes = r->answer.body.len;
 	r->answered = true;
 	if (r->api != NULL && status >= 500)
 		r->api->stats.errors++;

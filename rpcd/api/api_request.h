@@ -103,6 +103,7 @@ struct request {
 	uint64_t id;			/* never reused: a note (api.h) finds the request again by it */
 
 	struct answer answer;
+	uint64_t answer_bytes;		/* of its body, as it is sent, once it is finished; a stream: 0 */
 	bool answered;
 	bool running;			/* the transport's: within api_run() */
 	bool folded;			/* api_fold() */

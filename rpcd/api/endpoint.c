@@ -1,4 +1,6 @@
 /* The table of endpoints, see endpoint.h: finding a row, and serving it. */
+#include <stdio.h>
+
 #include "common/base/assert.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
@@ -37,6 +39,49 @@ api_endpoint(unsigned i)
 			if (i-- == 0)
 				return e;
 	return NULL;
+}
+
+/* Rows before each family; the number of all is behind the last. */
+static unsigned rows_before[sizeof(families) / sizeof(families[0]) + 1];
+
+static void
+count_rows(void)
+{
+	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+		unsigned n = 0;
+
+		while (families[f][n].path != NULL)
+			n++;
+		rows_before[f + 1] = rows_before[f] + n;
+	}
+}
+
+unsigned
+endpoint_count(void)
+{
+	return rows_before[sizeof(families) / sizeof(families[0])];
+}
+
+unsigned
+endpoint_number(const struct endpoint *e)
+{
+	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+		uintptr_t at = (uintptr_t)e - (uintptr_t)families[f];
+
+		if (at < (rows_before[f + 1] - rows_before[f]) * sizeof(*e))
+			return rows_before[f] + (unsigned)(at / sizeof(*e));
+	}
+	TV_ASSERT(!"a row of the table");
+	return 0;
+}
+
+void
+endpoint_name(const struct endpoint *e, char *dst, size_t cap)
+{
+	bool folder = e->path[strlen(e->path) - 1] == '/' && e->path[1] != '\0';
+
+	snprintf(dst, cap, "%s %s%s%s%s%s", e->method, e->path, folder ? ":name" : "",
+	    e->ending != NULL ? e->ending : "", e->when != NULL ? "?" : "", e->when != NULL ? e->when : "");
 }
 
 /* -- finding -- */
@@ -96,6 +141,7 @@ endpoint_index(void)
 	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++)
 		for (const struct endpoint *e = families[f]; e->path != NULL;)
 			e = add_path(e);
+	count_rows();
 }
 
 const struct endpoint_path *

@@ -152,7 +152,7 @@ struct endpoint {
 	X(api_status) X(api_operator) X(api_autopilot) X(api_keyring) X(api_acl) X(api_acl_token) X(api_acl_policy) \
 	X(api_acl_auth) X(api_event) X(api_queries) \
 	X(api_monitor) X(api_metrics) X(api_coordinate) X(api_snapshot) X(api_txn) X(api_prepared) X(api_dns) \
-	X(api_config)
+	X(api_config) X(api_top)
 #define X(name) extern const struct endpoint name[];
 ENDPOINT_FAMILIES(X)
 #undef X
@@ -184,8 +184,13 @@ const struct endpoint *endpoint_row(const struct endpoint_path *p, const char *m
 const struct endpoint *endpoint_variant(const struct endpoint *e, const struct params *query);
 /* "GET,PUT,DELETE". */
 void endpoint_methods(const struct endpoint_path *p, struct buf *out);
-/* Each row in turn; NULL at the end.  For tests. */
+/* Each row in turn; NULL at the end. */
 const struct endpoint *api_endpoint(unsigned i);
+/* How many there are, and which one this is: api_endpoint(endpoint_number(e)) == e.  After endpoint_index(). */
+unsigned endpoint_count(void);
+unsigned endpoint_number(const struct endpoint *e);
+/* "GET /v1/kv/:name?recurse", cut to cap bytes. */
+void endpoint_name(const struct endpoint *e, char *dst, size_t cap);
 
 /* Serves r->endpoint: answers, or something is under way. */
 void endpoint_run(struct request *r);

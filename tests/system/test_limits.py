@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Limits that an operator sets: rates of requests, paths and networks that are shut, tokens in clear."""
+import json
 import os
 import subprocess
 import sys
@@ -211,6 +212,47 @@ def test_tokens_in_clear():
         far.close()
 
 
+def test_top():
+    """Clients, tokens by AccessorID, endpoints and keys by prefix, with what they used; no secret; for those who have operator:read."""
+    with Cluster("127.252.7") as c:
+        server, = c.servers(1, raftd=CALM, **ON)
+        acl, _ = formed(c, [server])
+        token = acl.make(READ_ALL)
+        for i in range(4):
+            acl.http("PUT", "/v1/kv/shop/cart/%d" % i, b"x" * 1000).ok()
+        for _ in range(20):
+            server.get("/v1/kv/shop/cart/1", headers=auth(token["SecretID"])).ok(200)
+        for _ in range(9):
+            assert server.get("/v1/kv/lone", headers=auth("11111111-2222-4333-8444-555555555555")).status == 403
+
+        def rows(kind):
+            return {r["Name"]: r for r in acl.ask("GET", "/v1/agent/top")[kind]}
+        # A server judges these tokens, and rpcd has to ask it whose they are.
+        wait_for("the token has its name", lambda: token["AccessorID"] in rows("Tokens"))
+        r = rows("Tokens")[token["AccessorID"]]
+        assert (r["Requests"], r["Refused"], r["BytesIn"]) == (20, 0, 0) and r["BytesOut"] > 20 * 1300, r
+        wait_for("what is no token is told", lambda: rows("Tokens").get("(no-token)", {}).get("Refused") == 9)
+        r = rows("Keys")["shop/cart/"]
+        assert (r["Requests"], r["BytesIn"]) == (24, 4000), r
+        assert rows("Endpoints")["PUT /v1/kv/:name"]["BytesIn"] == 4000
+        client = rows("Clients")["127.0.0.1"]
+        assert client["Requests"] >= 33 and client["Refused"] >= 9, client
+        text = acl.http("GET", "/v1/agent/top").text
+        assert token["SecretID"] not in text and acl.secret not in text
+        assert server.get("/v1/agent/top").status == 403
+        assert server.get("/v1/agent/top", headers=auth(acl.token('key_prefix "" { policy = "write" }'))).status == 403
+        assert server.get("/v1/agent/top", headers=auth(acl.token('operator = "read"'))).status == 200
+        shown = server.ctl("--token", acl.secret, "top")
+        for word in ("Clients", "Tokens", "Endpoints", "Keys", "shop/cart/", token["AccessorID"], "GET /v1/kv/:name"):
+            assert word in shown.stdout, shown.stdout
+        shown = server.ctl("--token", acl.secret, "top", "keys")
+        assert "shop/cart/" in shown.stdout and "Clients" not in shown.stdout
+        shown = json.loads(server.ctl("--token", acl.secret, "--json", "top", "--for", "100ms").stdout)
+        assert shown["Keys"] == [] and [r["Requests"] for r in shown["Endpoints"] if r["Name"] == "GET /v1/agent/top"] == [1], shown
+        assert server.ctl("top", "nobody", check=False).returncode == 2
+        assert server.ctl("top", "--for", "5 days", check=False).returncode == 2
+
+
 def info_with(node, acl):
     stats = node.http("GET", "/v1/agent/self", headers=auth(acl.secret), unix=True).ok(200).json()["Stats"]["rpcd"]
     return {k: int(v) for k, v in stats.items() if v.isdigit()}
@@ -222,4 +264,4 @@ def reload_as_root(node, acl, keys):
     need(r.status == 200, r)
 
 
-main(test_rates, test_follower_and_client, test_tokens_have_rates, test_wrong_values, test_shut, test_tokens_in_clear)
+main(test_rates, test_follower_and_client, test_tokens_have_rates, test_wrong_values, test_shut, test_tokens_in_clear, test_top)

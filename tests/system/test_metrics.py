@@ -51,12 +51,17 @@ def value(families, name, end=""):
     return [v for e, labels, v in families[name][1] if e == end and not labels][0]
 
 
+# Families of several lines, each with this label.
+LABELLED = {"triumvir_raft_peer_lag": ("gauge", "peer"), "triumvir_rpcd_endpoint_requests": ("counter", "endpoint")}
+
+
 def judge(families):
     """What holds for any text of ours."""
     for name, (kind, lines) in families.items():
         assert lines, name
-        if name.endswith("_peer_lag"):
-            assert kind == "gauge" and all(end == "" and set(labels) == {"peer"} and v >= 0 for end, labels, v in lines), lines
+        if name in LABELLED:
+            assert (kind, {end for end, _, _ in lines}) == (LABELLED[name][0], {""}), lines
+            assert all(set(labels) == {LABELLED[name][1]} and v >= 0 for _, labels, v in lines), lines
             continue
         if kind in ("counter", "gauge"):
             assert len(lines) == 1 and lines[0][1] == {} and lines[0][2] >= 0, (name, lines)
@@ -126,7 +131,10 @@ def test_format():
             b = wait_for("again", lambda: whole(node, *names))
             assert list(a) == list(b), "another order"
             for name, (kind, lines) in a.items():
-                if kind == "counter":
+                if name == "triumvir_rpcd_endpoint_requests":
+                    before, after = ({labels["endpoint"]: v for _, labels, v in f[name][1]} for f in (a, b))
+                    assert all(after[e] >= v for e, v in before.items()) and after["GET /v1/agent/metrics"] > 0, (before, after)
+                elif kind == "counter":
                     assert value(b, name) >= value(a, name), "%s went back" % name
             kinds = [a[n][0] for n in ("triumvir_rpcd_http_requests", "triumvir_rpcd_uptime_s", "triumvir_gossipd_probes",
                                        "triumvir_serf_lan_members", "triumvir_rpcd_http_p99_us", "triumvir_members_lan")]

@@ -17,6 +17,7 @@ setup(void)
 		for (unsigned k = 0; k < 2; k++)
 			fake_conf.request_rates[i][k] = CONF_NO_RATE;
 	fake_conf.http_plaintext_tokens = true;
+	fake_api.began = clock_mono();
 	fake_api.clear_lines = (struct log_limit){ .burst = 100, .period = MONO_S(60) };
 }
 
@@ -353,6 +354,77 @@ START_TEST(writes_from_some_networks)
 }
 END_TEST
 
+/* -- who used how much -------------------------------------------------------------- */
+
+static void
+has(struct request *r, const char *part)
+{
+	ck_assert_msg(strstr(buf_cstr(&r->answer.body), part) != NULL, "no %s in %s", part, buf_cstr(&r->answer.body));
+}
+
+START_TEST(who_used_how_much)
+{
+	struct request_head shown = near;
+	struct request *r;
+
+	shown.token = "s3cret";
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(asks("GET", "/v1/kv/app/web/port?raw", &far), 0);
+	fake_end(fake_begin("PUT", "/v1/kv/app/web/x", "12345", &shown));
+	ck_assert_uint_eq(asks("GET", "/v1/kv/lone%20key", &user), 0);
+	ck_assert_uint_eq(asks("GET", "/v1/kv/app/?recurse&token=s3cret", &near), 0);
+	ck_assert_uint_eq(asks("GET", "/v1/none", &near), 404);
+	r = fake_begin("GET", "/v1/agent/top", NULL, &root);
+	ck_assert(r->answered && r->answer.status == 200);
+	has(r, "{\"Clients\":[{\"Name\":\"192.0.2.7\",\"Requests\":3,\"Refused\":0,\"BytesIn\":0,");
+	has(r, "{\"Name\":\"127.0.0.1\",\"Requests\":2,");
+	has(r, "{\"Name\":\"uid:1000\",\"Requests\":1,");
+	has(r, "\"Tokens\":[{\"Name\":\"anonymous\",\"Requests\":4,");
+	has(r, "{\"Name\":\"unknown\",\"Requests\":2,\"Refused\":0,\"BytesIn\":5,");
+	has(r, "\"Endpoints\":[{\"Name\":\"GET /v1/kv/:name?raw\",\"Requests\":3,");
+	has(r, "{\"Name\":\"GET /v1/kv/:name?recurse\",\"Requests\":1,");
+	has(r, "{\"Name\":\"PUT /v1/kv/:name\",\"Requests\":1,\"Refused\":0,\"BytesIn\":5,");
+	has(r, "\"Keys\":[{\"Name\":\"app/web/\",\"Requests\":4,");
+	has(r, "{\"Name\":\"app/\",\"Requests\":1,");
+	has(r, "{\"Name\":\"lone%20key\",\"Requests\":1,");
+	ck_assert_ptr_null(strstr(buf_cstr(&r->answer.body), "s3cret"));
+	fake_end(r);
+}
+END_TEST
+
+/* A waiting request has forgotten what it was asked for, and its token in the URL. */
+START_TEST(folded_requests_are_counted)
+{
+	struct request *r = fake_begin("GET", "/v1/kv/app/web/port?index=5&token=s3cret", NULL, &near);
+
+	ck_assert(api_fold(r));
+	fake_end(r);
+	r = fake_begin("GET", "/v1/agent/top", NULL, &root);
+	has(r, "\"Tokens\":[{\"Name\":\"unknown\",\"Requests\":1,");
+	has(r, "\"Keys\":[{\"Name\":\"app/web/\",\"Requests\":1,");
+	fake_end(r);
+}
+END_TEST
+
+/* Each row has a number and a name of its own. */
+START_TEST(endpoints_are_numbered)
+{
+	char name[256], before[256];
+	unsigned n = endpoint_count();
+
+	ck_assert_uint_gt(n, 100);
+	ck_assert_ptr_null(api_endpoint(n));
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_uint_eq(endpoint_number(api_endpoint(i)), i);
+		endpoint_name(api_endpoint(i), name, sizeof(name));
+		for (unsigned k = 0; k < i; k++) {
+			endpoint_name(api_endpoint(k), before, sizeof(before));
+			ck_assert_str_ne(name, before);
+		}
+	}
+}
+END_TEST
+
 int
 main(void)
 {
@@ -375,6 +447,9 @@ main(void)
 	tcase_add_test(t, secrets_in_bodies_and_answers);
 	tcase_add_test(t, blocked_endpoints);
 	tcase_add_test(t, writes_from_some_networks);
+	tcase_add_test(t, who_used_how_much);
+	tcase_add_test(t, folded_requests_are_counted);
+	tcase_add_test(t, endpoints_are_numbered);
 	suite_add_tcase(s, t);
 	sr = srunner_create(s);
 	srunner_run_all(sr, CK_ENV);

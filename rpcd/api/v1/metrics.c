@@ -5,6 +5,7 @@
  * do not have either.  What Consul measures too has Consul's name: samples in milliseconds, for Prometheus a summary.
  * Each histogram is one for Prometheus too, triumvir_SECTION_NAME_seconds.  All count since the daemon's start.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
 #define NAME_BYTES 256
+#define ENDPOINT_REQUESTS "triumvir.rpcd.endpoint_requests"
+#define ENDPOINT_REQUESTS_PROM "triumvir_rpcd_endpoint_requests"
 #define DOUBLINGS_FIRST 4		/* buckets that Prometheus sees end at these powers of two: 16 us to 67 s */
 #define DOUBLINGS_LAST 26
 
@@ -223,10 +226,38 @@ json_sample(struct buf *out, const struct metric *m)
 	schema_json_rec(&sample_schema, &s, out);
 }
 
+/* Requests of each endpoint that had any: name and number go to fn. */
+static void
+each_endpoint(const struct api *api, void (*fn)(struct buf *out, const char *endpoint, uint64_t requests),
+    struct buf *out)
+{
+	char name[NAME_BYTES];
+
+	for (unsigned i = 0; api->accounts.endpoints != NULL && i < endpoint_count(); i++) {
+		if (api->accounts.endpoints[i].requests == 0)
+			continue;
+		endpoint_name(api_endpoint(i), name, sizeof(name));
+		fn(out, name, api->accounts.endpoints[i].requests);
+	}
+}
+
+static void
+json_endpoint(struct buf *out, const char *endpoint, uint64_t requests)
+{
+	struct span label[1][2] = { { span_str("endpoint"), span_str(endpoint) } };
+	char number[24];
+
+	snprintf(number, sizeof(number), "%" PRIu64, requests);
+	buf_u8(out, ',');
+	schema_json_rec(&gauge_schema, &(struct gauge){ span_str(ENDPOINT_REQUESTS), span_str(number),
+	    { label, 1, true } }, out);
+}
+
 /* The members that we know are there even if gossipd does not answer. */
 static void
-json_metrics(const struct members *members, struct span sections, struct buf *out)
+json_metrics(const struct api *api, struct span sections, struct buf *out)
 {
+	const struct members *members = api->members;
 	time_t now = (time_t)(clock_wall_ns() / 1000000000);
 	char stamp[64];
 	struct tm tm;
@@ -237,6 +268,7 @@ json_metrics(const struct members *members, struct span sections, struct buf *ou
 	    "{\"Name\":\"triumvir.members.wan\",\"Value\":%u,\"Labels\":{}}",
 	    stamp, members_count(members, POOL_LAN), members_count(members, POOL_WAN));
 	each_metric(sections, json_gauge, NULL, out);
+	each_endpoint(api, json_endpoint, out);
 	buf_puts(out, "],\"Points\":[],\"Counters\":[],\"Samples\":[");
 	each_metric(sections, NULL, json_sample, out);
 	buf_puts(out, "]}");
@@ -366,18 +398,30 @@ prom_durations(struct buf *out, const struct metric *m)
 }
 
 static void
-prom_metrics(const struct members *members, struct span sections, struct buf *out)
+prom_endpoint(struct buf *out, const char *endpoint, uint64_t requests)
+{
+	buf_puts(out, ENDPOINT_REQUESTS_PROM "{endpoint=");
+	json_quote(span_str(endpoint), out);		/* nothing in it needs an escape */
+	buf_printf(out, "} %" PRIu64 "\n", requests);
+}
+
+static void
+prom_metrics(const struct api *api, struct span sections, struct buf *out)
 {
 	static const char *const pools[] = { [POOL_LAN] = "lan", [POOL_WAN] = "wan" };
 
 	for (size_t i = 0; i < NITEMS(pools); i++) {
 		char count[16];
 
-		snprintf(count, sizeof(count), "%u", members_count(members, (enum gossip_pool)i));
+		snprintf(count, sizeof(count), "%u", members_count(api->members, (enum gossip_pool)i));
 		prom_number(out, &(struct metric){ .section = span_str("members"), .name = span_str(pools[i]),
 		    .text = span_str(count) });
 	}
 	each_metric(sections, prom_number, prom_durations, out);
+	if (api->accounts.endpoints != NULL)
+		prom_head(out, span_str(ENDPOINT_REQUESTS_PROM), "counter",
+		    "Requests of each endpoint, since the start.");
+	each_endpoint(api, prom_endpoint, out);
 }
 
 /* -- the endpoint -- */
@@ -396,10 +440,10 @@ on_metrics(void *ctx, struct span sections)
 	if (r == NULL)
 		return;
 	if (wants_prometheus(r)) {
-		prom_metrics(r->api->members, sections, &r->answer.body);
+		prom_metrics(r->api, sections, &r->answer.body);
 		answer_body(r, "text/plain; version=0.0.4; charset=utf-8");
 	} else {
-		json_metrics(r->api->members, sections, &r->answer.body);
+		json_metrics(r->api, sections, &r->answer.body);
 		answer_json(r);
 	}
 }
