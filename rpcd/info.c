@@ -66,7 +66,8 @@ put_http(const struct rpcd *p, struct buf *b)
 		{ "http_refused_secrets_in_clear", p->api.stats.clear_refused },
 		{ "http_refused_by_http_config", p->api.stats.gate_refused },
 		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies },
-		{ "http_carried_bytes", http.carried_bytes });
+		{ "http_carried_bytes", http.carried_bytes },
+		{ "https_handshakes_late", http.handshakes_late });
 }
 
 /* What limits.request_limits was exceeded by: refused only where its mode is enforcing. */

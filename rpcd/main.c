@@ -701,7 +701,7 @@ start_http(struct rpcd *p)
 	if (p->http == NULL || p->gzip == NULL)
 		return TV_ENOMEM;
 	while (p->http_fd_count > 0 && err == TV_OK)
-		err = http_listen(p->http, p->http_fds[--p->http_fd_count]);
+		err = http_listen(p->http, p->http_fds[--p->http_fd_count], NULL);
 	return err;
 }
 

@@ -243,7 +243,8 @@ api_fold(struct request *r)
 	r->head = (struct request_head){
 		.method = "GET", .target = r->head.target, .accept_encoding = gzip ? "gzip" : NULL, .token = token,
 		.authorization = authorization, .client_ip = r->head.client_ip, .on_loopback = r->head.on_loopback,
-		.on_tls = r->head.on_tls,		.on_socket = r->head.on_socket, .uid = r->head.uid,
+		.on_tls = r->head.on_tls, .peer_san = r->head.peer_san, .on_socket = r->head.on_socket,
+		.uid = r->head.uid,
 	};
 	r->op.token = r->op.args = SPAN_NONE;	/* the router has them */
 	buf_done(&r->scratch);

@@ -28,7 +28,7 @@ http_new(const struct http_conf *conf)
 }
 
 enum tv_err
-http_listen(struct http *h, int fd)
+http_listen(struct http *h, int fd, struct tls_server *tls)
 {
 	struct listener_http *l = calloc(1, sizeof(*l));
 	struct sockaddr_storage own;
@@ -39,6 +39,7 @@ http_listen(struct http *h, int fd)
 		return TV_ENOMEM;
 	}
 	l->http = h;
+	l->tls = tls;
 	l->is_unix = getsockname(fd, (struct sockaddr *)&own, &len) == 0 && own.ss_family == AF_UNIX;
 	l->next = h->listeners;
 	h->listeners = l;

@@ -12,6 +12,7 @@
 #include "rpcd/api/api.h"
 
 struct http;
+struct tls_server;		/* rpcd/tls/tls_server.h */
 
 struct http_conf {
 	struct ev_loop *loop;
@@ -24,8 +25,11 @@ struct http_conf {
 
 /* NULL: no memory. */
 struct http *http_new(const struct http_conf *conf);
-/* Serves a listening socket, TCP or unix; takes it over.  TV_ENOMEM: fd is closed. */
-enum tv_err http_listen(struct http *h, int fd);
+/*
+ * Serves a listening socket, TCP or unix; takes it over.  tls: borrowed, its connections are sealed; NULL: they are in
+ * clear.  TV_ENOMEM: fd is closed.
+ */
+enum tv_err http_listen(struct http *h, int fd, struct tls_server *tls);
 /* Takes no further connections, and closes each after the answer to its next request. */
 void http_quiesce(struct http *h);
 /* Ends all requests, closes all connections and sockets. */
@@ -41,6 +45,7 @@ struct http_stats {
 	uint64_t carried_bytes;		/* memory of what was read, and waits for a request before it or for its rest */
 	uint64_t refused_bodies;	/* beyond limits.bodies_bytes_max */
 	uint64_t timed_out;		/* the client took too long over its request, or over our answer */
+	uint64_t handshakes_late;	/* of TLS: beyond limits.https_handshake_timeout */
 };
 void http_stats(const struct http *h, struct http_stats *out);
 

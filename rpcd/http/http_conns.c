@@ -47,9 +47,17 @@ static void
 on_late(struct crowd_member *m)
 {
 	struct conn *c = (struct conn *)(void *)m;
+	struct http *h = c->listener->http;
 
+	if (c->state == CONN_SHAKE) {
+		h->stats.handshakes_late++;
+		conn_end(h, c);
+		return;
+	}
+	if (c->state == CONN_REST && c->tls != NULL)
+		tls_say_end(c->tls);
 	(void)shutdown(c->fd, SHUT_RDWR);	/* fails when the client was faster */
-	c->listener->http->stats.timed_out++;
+	h->stats.timed_out++;
 }
 
 /* -- how many ---------------------------------------------------------------- */
@@ -82,6 +90,8 @@ rank_of(const struct conn *c, enum conn_state state)
 {
 	if (state == CONN_H2)
 		return c->place.streams > 0 ? CROWD_STAYS : IDLE_REST;
+	if (state == CONN_SHAKE)
+		return IDLE_SHAKE;
 	return state == CONN_LINGER ? IDLE_LINGER : state == CONN_REST ? IDLE_REST :
 	    state == CONN_BODY && (c->x->req.feed == NULL || c->x->req.answered) ? IDLE_BODY : CROWD_STAYS;
 }
@@ -110,6 +120,9 @@ conn_end(struct http *h, struct conn *c)
 	TV_ASSERT(c->answer == NULL && c->state != CONN_READY);
 	if (c->state != CONN_H2 && c->x != NULL)
 		exchange_end(c->x);
+	if (c->tls != NULL && c->state == CONN_REST)
+		tls_say_end(c->tls);
+	tls_end(c->tls);
 	(void)close(c->fd);		/* the only one of this socket: that also takes it out of the epoll set */
 	crowd_leave(&l->conns, &c->place);
 	conn_drop_carried(h, c);
@@ -249,7 +262,10 @@ conn_rest(struct http *h, struct conn *c)
 
 	conn_set(c, CONN_REST);
 	c->room = false;
-	conn_await(h, c, 0);
+	if (c->verdict == CONN_FINE)
+		conn_await(h, c, 0);
+	else
+		crowd_timer_give(&c->listener->deadlines, &c->place, REFUSED_TIMEOUT_S);
 	if (c->listener->door != NULL)
 		listener_resume(c->listener->door);
 	if (!watched)
@@ -278,11 +294,51 @@ conn_linger(struct http *h, struct conn *c)
 	conn_set(c, CONN_LINGER);
 	conn_drop_carried(h, c);
 	crowd_timer_give(&c->listener->deadlines, &c->place, LINGER_S);
+	if (c->tls != NULL)
+		tls_say_end(c->tls);
 	if (shutdown(c->fd, SHUT_WR) != 0 || (c->room && !conn_watch(h, c, false, EPOLLIN)))
 		conn_end(h, c);
 	else
 		linger(h, c);
 }
+
+/* -- handshakes ---------------------------------------------------------------- */
+
+/* From its thread, or out of the queue for one. */
+static void
+on_shaken(void *ctx)
+{
+	conn_wake(ctx);			/* not at once: events of this turn may still name connections */
+}
+
+static void
+shake(struct http *h, struct conn *c)
+{
+	int done = tls_shake(c->tls);
+
+	if (done == 1) {
+		c->more = true;		/* the first request may have come with the last bytes of the handshake */
+		conn_rest(h, c);
+	} else if (done < 0 || (tls_wants_write(c->tls) && !c->room && !conn_watch(h, c, false, EPOLLIN | EPOLLOUT))) {
+		conn_end(h, c);
+	} else {
+		c->room = c->room || tls_wants_write(c->tls);
+	}
+}
+
+/* False: there can be no session, for want of memory or of a certificate. */
+static bool
+begin_shaking(struct listener_http *l, struct conn *c)
+{
+	c->tls = tls_accept(l->tls, c->fd, on_shaken, c);
+	if (c->tls == NULL)
+		return false;
+	conn_set(c, CONN_SHAKE);
+	crowd_timer_give(&l->deadlines, &c->place, mono_seconds(l->http->conf.conf->https_handshake_timeout));
+	return true;
+}
+
+/* -- events ---------------------------------------------------------------------- */
 
 static void
 on_event(struct http *h, struct conn *c, uint32_t events)
@@ -292,6 +348,9 @@ on_event(struct http *h, struct conn *c, uint32_t events)
 	c->ended = c->ended || gone;
 	c->more = c->more || gone || (events & EPOLLIN) != 0;
 	switch (c->state) {
+	case CONN_SHAKE:
+		shake(h, c);
+		return;
 	case CONN_REST:
 	case CONN_BODY:
 		http_serve(h, c);
@@ -351,10 +410,9 @@ on_accept(void *ctx, int fd)
 	h->stats.accepted++;
 	tide_rise(&h->open);
 	set_verdict(h, c, from);
-	conn_rest(h, c);
-	if (c->verdict != CONN_FINE)
-		crowd_timer_give(&l->deadlines, &c->place, REFUSED_TIMEOUT_S);
-	if (!conn_watch(h, c, true, EPOLLIN))
+	if (l->tls == NULL)
+		conn_rest(h, c);
+	if ((l->tls != NULL && !begin_shaking(l, c)) || !conn_watch(h, c, true, EPOLLIN))
 		conn_end(h, c);
 }
 

@@ -241,6 +241,8 @@ exchange_take_client(struct exchange *x)
 	x->req.head.on_loopback = c->loopback;
 	x->req.head.on_socket = c->listener->is_unix;
 	x->req.head.uid = c->listener->is_unix ? http_peer_uid(c->fd) : -1;
+	x->req.head.on_tls = c->tls != NULL;
+	x->req.head.peer_san = c->tls == NULL ? NULL : tls_peer_san(c->tls);
 	x->req.head.client_ip = NULL;
 	if (c->place.source == NULL)
 		return;
@@ -381,5 +383,6 @@ exchange_drop(struct exchange *x)
 		return;
 	}
 	exchange_release_body(x);
+	x->req.head.peer_san = NULL;		/* the connection's */
 	x->by = &gone_carrier;
 }

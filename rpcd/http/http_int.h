@@ -22,6 +22,7 @@
 #include "rpcd/http/http.h"
 #include "rpcd/http/http_scan.h"
 #include "rpcd/http/response_head.h"
+#include "rpcd/tls/tls_server.h"
 
 struct exchange;
 struct h2_conn;
@@ -37,6 +38,7 @@ struct block {
 };
 
 enum conn_state {
+	CONN_SHAKE,		/* its TLS session is being made */
 	CONN_REST,		/* nothing is asked, or the head is not all there */
 	CONN_BODY,		/* the body of a request comes */
 	CONN_WAIT,		/* a request waits for its answer */
@@ -48,7 +50,7 @@ enum conn_state {
 };
 
 /* Ranks of the crowd: those that may be closed when a newcomer needs the place; the first ones first. */
-enum conn_idle { IDLE_LINGER, IDLE_REST, IDLE_BODY };
+enum conn_idle { IDLE_SHAKE, IDLE_LINGER = IDLE_SHAKE, IDLE_REST, IDLE_BODY };
 _Static_assert(IDLE_BODY < CROWD_STAYS, "ranks");
 
 /* What was read of a connection and not taken yet. */
@@ -57,10 +59,11 @@ struct carried {
 	struct http_head *head;		/* of which these bytes are the beginning; owned; NULL: they were not scanned */
 };
 
-struct conn {			/* 120 bytes, of which 10,000 may wait */
+struct conn {			/* 136 bytes, of which 10,000 may wait */
 	/* First.  Its source is the client, NULL: a unix socket; its deadline is for what the client has to do now. */
 	struct crowd_member place;
 	struct listener_http *listener;
+	struct tls_conn *tls;		/* NULL: it is in clear; owned */
 	struct carried *carried;	/* NULL: nothing; owned */
 	union {
 		struct exchange *x;	/* CONN_BODY, CONN_WAIT, CONN_READY, CONN_STREAM */
@@ -90,6 +93,7 @@ struct listener_http {
 	struct listener_http *next;
 	struct http *http;
 	struct listener *door;		/* NULL: no more */
+	struct tls_server *tls;		/* NULL: in clear */
 	struct crowd conns;
 	struct crowd_timer deadlines;
 	bool is_unix;

@@ -20,6 +20,7 @@
 #define STREAM_BYTES 16384		/* of a piece of a stream */
 #define STREAM_LONG_BYTES 131072	/* of one whose length is known */
 #define JOIN_BYTES_MAX 4096		/* a body up to this goes behind its head, into one buffer */
+#define JOIN_SEALED_BYTES_MAX 15360	/* the same of TLS: one record holds 16,384 bytes */
 
 /* -- blocks ---------------------------------------------------------------- */
 
@@ -37,6 +38,7 @@ block_new(struct exchange *x, enum response_head_keep keep)
 {
 	struct answer *a = &x->req.answer;
 	struct block *b = calloc(1, sizeof(*b));
+	size_t join = x->conn->tls != NULL ? JOIN_SEALED_BYTES_MAX : JOIN_BYTES_MAX;
 
 	if (b == NULL)
 		return NULL;
@@ -48,7 +50,7 @@ block_new(struct exchange *x, enum response_head_keep keep)
 	else
 		x->streams = x->req.stream != NULL || x->req.stream_bytes > 0;	/* one may have broken off already */
 	b->head_bytes = b->head.len;
-	if (a->body.len > 0 && a->body.len <= JOIN_BYTES_MAX)
+	if (a->body.len > 0 && a->body.len <= join)
 		buf_put(&b->head, a->body.data, a->body.len);
 	if (b->head.failed) {
 		buf_done(&b->head);
@@ -58,7 +60,7 @@ block_new(struct exchange *x, enum response_head_keep keep)
 	b->shares = 1;
 	b->status = a->status;
 	b->api = x->http->conf.api;
-	if (a->body.len > JOIN_BYTES_MAX) {
+	if (a->body.len > join) {
 		b->accounted = x->req.accounted;
 		x->req.accounted = 0;
 		b->body = a->body;
@@ -208,7 +210,7 @@ sent_all(struct http *h, struct conn *c)
 	c->answer = NULL;
 	if (c->keep != HEAD_CLOSE)
 		conn_rest(h, c);
-	else if (c->unread || c->more || c->room || c->carried != NULL || h->look.len > 0)
+	else if (c->unread || c->more || c->room || c->carried != NULL || h->look.len > 0 || c->tls != NULL)
 		conn_linger(h, c);
 	else
 		conn_end(h, c);

@@ -17,11 +17,12 @@
 ssize_t
 conn_read(struct conn *c, void *dst, size_t room)
 {
-	ssize_t n = stream_socket_read(c->fd, dst, room, false);
+	ssize_t n = c->tls != NULL ? tls_conn_seal.read(c->tls, dst, room) :
+	    stream_socket_read(c->fd, dst, room, false);
 
-	/* What comes behind a short read is told of; but for an end that was told of before. */
+	/* What comes behind a short read is told of; but for an end that was told of before, and more records. */
 	if (n >= 0)
-		c->more = (size_t)n == room || c->ended;
+		c->more = (size_t)n == room || c->ended || c->tls != NULL;
 	else if (errno == EAGAIN || errno == EINTR)
 		c->more = errno == EINTR;
 	return n;
@@ -30,13 +31,19 @@ conn_read(struct conn *c, void *dst, size_t room)
 ssize_t
 conn_write(struct conn *c, struct iovec *parts, size_t count)
 {
-	return stream_socket_write(c->fd, parts, count);
+	if (c->tls == NULL)
+		return stream_socket_write(c->fd, parts, count);
+	while (count > 1 && parts->iov_len == 0) {
+		parts++;
+		count--;
+	}
+	return tls_conn_seal.write(c->tls, parts->iov_base, parts->iov_len);
 }
 
 bool
 conn_has_news(const struct conn *c)
 {
-	char byte;
+	char byte;			/* of a record, if it is sealed */
 
 	if (c->carried != NULL || c->more)
 		return c->carried == NULL || c->carried->head == NULL;

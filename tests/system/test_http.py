@@ -371,7 +371,8 @@ def all_of_it():
         n = c.servers(1, rpcd=LIMITS)[0]
         c.formed([n])
         wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
-        for test in (test_pipelining, test_pipelining_many, test_bodies, test_malformed, test_slow_and_many, test_browsers, test_client_goes_away,
+        for test in (test_pipelining, test_pipelining_many, test_bodies, test_malformed, test_slow_and_many, test_browsers,
+                     test_client_goes_away,
                      test_unix_socket, test_administration, test_stop_with_waiting_clients):
             test(n)
             print("     " + test.__name__, flush=True)
