@@ -83,7 +83,7 @@ rpcd_librpcevent_a_SOURCES = \
 noinst_LIBRARIES += rpcd/librpceventwire.a
 rpcd_librpceventwire_a_SOURCES = rpcd/event/event_wire.c rpcd/event/event_wire.h
 
-# rpcd-check, the program of "rpcd: check": it alone of rpcd needs libcurl, libnghttp2 and GnuTLS.  librpccheck.a is pure.
+# rpcd-check, the program of "rpcd: check": it alone of rpcd needs libcurl and libnghttp2.  librpccheck.a is pure.
 noinst_LIBRARIES += rpcd/librpccheck.a
 rpcd_librpccheck_a_SOURCES = \
 	rpcd/check/schedule.c rpcd/check/schedule.h rpcd/check/verdict.c rpcd/check/verdict.h \
@@ -93,11 +93,11 @@ rpcd_librpccheck_a_SOURCES = \
 sbin_PROGRAMS += rpcd/rpcd-check
 rpcd_rpcd_check_SOURCES = \
 	rpcd/check/main.c rpcd/check/checks.c rpcd/check/checker.h rpcd/check/resolve.c rpcd/check/resolve.h \
-	rpcd/check/dial.c rpcd/check/dial.h rpcd/check/tls.c rpcd/check/tls.h rpcd/check/probe_tcp.c rpcd/check/probe_udp.c rpcd/check/probe_http.c \
+	rpcd/check/dial.c rpcd/check/dial.h rpcd/check/credentials.c rpcd/check/credentials.h rpcd/check/key_mode.h rpcd/check/probe_tcp.c rpcd/check/probe_udp.c rpcd/check/probe_http.c \
 	rpcd/check/probe_h2.c rpcd/check/probe_script.c rpcd/check/keeper.c rpcd/check/keeper.h rpcd/check/role.h \
 	rpcd/check/curl_loop.c rpcd/check/curl_loop.h rpcd/check/probe_docker.c
-rpcd_rpcd_check_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS) $(GNUTLS_CFLAGS)
-rpcd_rpcd_check_LDADD = rpcd/librpccheck.a common/libtvjson.a $(RT_LIBS) $(JANSSON_LIBS) $(CURL_LIBS) $(NGHTTP2_LIBS) $(GNUTLS_LIBS) -lm
+rpcd_rpcd_check_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS) $(OPENSSL_CFLAGS)
+rpcd_rpcd_check_LDADD = rpcd/librpccheck.a common/libtvjson.a $(TLS_LIBS) $(RT_LIBS) $(JANSSON_LIBS) $(CURL_LIBS) $(NGHTTP2_LIBS) -lm
 
 # rpcd-dns, the program of "rpcd: dns".  librpcdns.a is pure: packets, names, answers.
 noinst_LIBRARIES += rpcd/librpcdns.a

@@ -403,6 +403,14 @@ checks_lost(void *ctx UNUSED)
 	daemon_quit(1);
 }
 
+static struct tls_client_conf
+tls_of_checks(const struct rpcd *p)
+{
+	struct rpcd_tls t = rpcd_tls_for(&p->conf, RPCD_TLS_CHECKS);
+
+	return (struct tls_client_conf){ t.ca_file, t.ca_path, t.cert_file, t.key_file };
+}
+
 static bool
 start_checks(struct rpcd *p)
 {
@@ -417,7 +425,7 @@ start_checks(struct rpcd *p)
 		},
 		.runs_max = c->check_runs_max, .output_max = c->check_output_max_size,
 		.follow_redirects = c->follow_redirects, .remote_scripts = c->enable_script_checks,
-		.log_level = rpcd_log_level(p),
+		.log_level = rpcd_log_level(p), .tls = tls_of_checks(p),
 		.lost = checks_lost,
 	});
 	return p->checks != NULL;
@@ -572,7 +580,8 @@ reload(struct daemon_spec *d)
 	cache_limit(p->cache, p->conf.cache_bytes_max, p->conf.cache_ttl);
 	if (!p->conf.use_cache)
 		cache_clear(p->cache);
-	checks_reload(p->checks, rpcd_log_level(p));
+	const struct tls_client_conf tls = tls_of_checks(p);
+	checks_reload(p->checks, rpcd_log_level(p), &tls);
 	dns_process_reload(p->dns, rpcd_log_level(p));
 	keys_reload(p->keys, rpcd_log_level(p));
 	acl_replicator_wake(p->replicator);

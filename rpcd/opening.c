@@ -123,7 +123,9 @@ static enum tv_err
 open_monitors(struct rpcd *p, char *errbuf, size_t cap)
 {
 	const struct rpcd_conf *c = &p->conf;
+	struct rpcd_tls tls = rpcd_tls_for(c, RPCD_TLS_CHECKS);
 	struct check_monitor_conf conf = {
+		.tls = { tls.ca_file, tls.ca_path, tls.cert_file, tls.key_file },
 		.docker_socket = "",
 		.roles = { [ROLE_NETWORK] = true,
 		    [ROLE_SCRIPTS] = c->enable_script_checks || c->enable_local_script_checks },

@@ -1,10 +1,13 @@
 /* Contexts of connections that we make, see tls_client.h. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -88,6 +91,34 @@ read_authorities(X509_STORE *store, const char *path, const struct why *why)
 	return ok;
 }
 
+/* Hidden ones are those of an editor, or "..data" of kubernetes. */
+static bool
+is_file_of(const char *folder, const char *name, char path[PATH_MAX])
+{
+	struct stat st;
+
+	return name[0] != '.' && snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && stat(path, &st) == 0 &&
+	    S_ISREG(st.st_mode);
+}
+
+static bool
+read_folder(X509_STORE *store, const char *folder, const struct why *why)
+{
+	struct dirent **names = NULL;
+	int n = scandir(folder, &names, NULL, alphasort), files = 0;
+	bool ok = n >= 0 || refuse_file(why, folder, errno, "");
+	char path[PATH_MAX];
+
+	for (int i = 0; i < n; i++) {
+		if (ok && is_file_of(folder, names[i]->d_name, path))
+			ok = ++files <= TLS_FOLDER_FILES_MAX ? read_authorities(store, path, why) :
+			    refuse_file(why, folder, 0, "there are too many files in it");
+		free(names[i]);
+	}
+	free(names);
+	return ok && (files > 0 || refuse_file(why, folder, 0, "there is no file with a certificate in it"));
+}
+
 static X509_STORE *
 read_trust(const struct tls_client_conf *conf, const struct why *why)
 {
@@ -104,10 +135,8 @@ read_trust(const struct tls_client_conf *conf, const struct why *why)
 	} else {
 		if (is_given(conf->ca_file))
 			ok = read_authorities(store, conf->ca_file, why);
-		if (ok && is_given(conf->ca_folder) && access(conf->ca_folder, R_OK | X_OK) != 0)
-			ok = refuse_file(why, conf->ca_folder, errno, "");
-		if (ok && is_given(conf->ca_folder) && X509_STORE_load_path(store, conf->ca_folder) != 1)
-			ok = refuse_file(why, conf->ca_folder, 0, "the folder cannot be read");
+		if (ok && is_given(conf->ca_folder))
+			ok = read_folder(store, conf->ca_folder, why);
 	}
 	ERR_clear_error();
 	if (ok)

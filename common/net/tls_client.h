@@ -9,9 +9,10 @@
 #include "common/net/tls.h"
 
 #define TLS_FILE_BYTES_MAX (1u << 20)	/* of a file of certificates or a key; the system's may be larger */
+#define TLS_FOLDER_FILES_MAX 1024
 
 struct tls_client_conf {		/* NULL or empty: not given */
-	/* Authorities in PEM: a file, a folder with names by hash (openssl rehash), or both; neither: the system's. */
+	/* Authorities in PEM: a file, a folder of such files (not hidden ones), or both; neither: the system's. */
 	const char *ca_file, *ca_folder;
 	/* Our certificate with those of authorities between behind it, and its key without password; both, in PEM. */
 	const char *cert_file, *key_file;

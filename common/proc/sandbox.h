@@ -26,7 +26,7 @@
 
 #include "common/base/err.h"
 
-#define SANDBOX_PATHS_MAX 16
+#define SANDBOX_PATHS_MAX 24
 #define SANDBOX_PORTS_MAX 16
 
 enum sandbox_access {

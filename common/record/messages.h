@@ -34,7 +34,8 @@ RECORD(msg_helper_started, (U64, pid))
 RECORD(msg_check_setup,
 	(U64, runs_max),		/* at once */
 	(BOOL, follow_redirects),	/* of HTTP, to other hosts too */
-	(U64, log_level))		/* enum log_level */
+	(U64, log_level),		/* enum log_level */
+	(STR, ca_file), (STR, ca_path), (STR, cert_file), (STR, key_file))	/* of tls.checks; empty: none */
 RECORD(msg_check_put,
 	(U64, handle),			/* of this channel; one that is there is replaced */
 	(STR, status),			/* as it is now */

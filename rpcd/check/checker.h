@@ -25,6 +25,7 @@ struct task;
 struct checker;
 struct resolver;
 struct curl_loop;
+struct credentials;
 
 /* A run of a check: the first member of what its probe keeps of it, all of which is zeroed before begin(). */
 struct probe_run {
@@ -80,7 +81,9 @@ struct checker {
 	enum check_role role;
 	const char *docker_socket;	/* empty: none */
 	int log_dest;			/* enum log_dest */
-	struct msg_check_setup setup;
+	bool best_effort;		/* walls, as in cluster.conf */
+	struct msg_check_setup setup;	/* but for its paths */
+	struct credentials *credentials;	/* of the network's role, with the first setup */
 	struct schedule *schedule;
 	struct map tasks;
 	ev_timer due, tell;

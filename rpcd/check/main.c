@@ -10,6 +10,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -22,11 +23,62 @@
 #include "common/proc/helper_main.h"
 #include "common/proc/sandbox.h"
 #include "rpcd/check/checker.h"
+#include "rpcd/check/credentials.h"
 #include "rpcd/check/curl_loop.h"
 #include "rpcd/check/resolve.h"
 
 #define OUT_BYTES_MAX (64u << 20)
 #define TAG "check"
+
+/* Names would go on failing, or be those of yesterday.  rpcd starts another process, which can read it. */
+static void
+begin_anew(const char *path)
+{
+	log_info(TAG, "%s is another file by now: the process that runs checks is started anew, to read it", path);
+	helper_main_renew();
+}
+
+static enum tv_err
+wall_network(struct credentials *c, bool best_effort, char *errbuf, size_t cap)
+{
+	struct sandbox_policy policy = { .path_count = 0 };
+
+	sandbox_internet(&policy);
+	credentials_paths(c, &policy);
+	return sandbox_enter(&policy, best_effort, errbuf, cap);
+}
+
+/*
+ * The first setup says which files the walls let through, and comes from rpcd before anything else; another one says
+ * when there are others.
+ */
+static enum tv_err
+enter_network(struct checker *k, const struct msg_check_setup *setup)
+{
+	const struct span files[] = { setup->ca_file, setup->ca_path, setup->cert_file, setup->key_file };
+	char paths[4][PATH_MAX] = { "" }, errbuf[512] = "";
+	enum tv_err err = TV_OK;
+
+	for (int i = 0; i < 4; i++)
+		if (files[i].len > 0 && !span_copy(files[i], paths[i], sizeof(paths[i])))
+			return TV_EFORMAT;
+	const struct tls_client_conf conf = { paths[0], paths[1], paths[2], paths[3] };
+	if (k->credentials != NULL) {
+		if (!credentials_are(k->credentials, &conf)) {
+			log_info(TAG, "tls.checks names other files: the process that runs checks is started anew");
+			helper_main_renew();
+		}
+		return TV_OK;
+	}
+	if ((k->credentials = credentials_new(&conf)) == NULL)
+		return TV_ENOMEM;
+	credentials_on_stale(k->credentials, begin_anew);
+	if ((err = wall_network(k->credentials, k->best_effort, errbuf, sizeof(errbuf))) != TV_OK)
+		log_err(TAG, "%s", errbuf);
+	else if ((k->resolver = resolver_new(k->loop, begin_anew)) == NULL)
+		err = TV_ENOMEM;
+	return err;
+}
 
 static enum tv_err
 take_put(struct checker *k, struct span body)
@@ -38,17 +90,28 @@ take_put(struct checker *k, struct span body)
 }
 
 static enum tv_err
+take_setup(struct checker *k, struct span body)
+{
+	struct msg_check_setup setup = { 0 };
+	enum tv_err err = msg_read(&msg_check_setup_schema, body, NULL, &setup);
+
+	if (err == TV_OK && k->role == ROLE_NETWORK)
+		err = enter_network(k, &setup);
+	return err != TV_OK ? err : checker_setup(k, &setup);
+}
+
+static enum tv_err
 on_frame(void *ctx, struct chan *c, const struct frame *f)
 {
 	struct checker *k = ctx;
-	struct msg_check_setup setup = { 0 };
 	struct msg_check_drop drop = { 0 };
 	enum tv_err err;
 
+	if (k->setup.runs_max == 0 && f->type != MSG_CHECK_SETUP)
+		return TV_EFORMAT;
 	switch (f->type) {
 	case MSG_CHECK_SETUP:
-		err = msg_read(&msg_check_setup_schema, f->body, NULL, &setup);
-		return err != TV_OK ? err : checker_setup(k, &setup);
+		return take_setup(k, f->body);
 	case MSG_CHECK_PUT:
 		return take_put(k, f->body);
 	case MSG_CHECK_DROP:
@@ -60,23 +123,6 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	default:
 		return TV_EFORMAT;
 	}
-}
-
-/* Names would go on failing, or be those of yesterday.  rpcd starts another process, which can read it. */
-static void
-begin_anew(const char *path)
-{
-	log_info(TAG, "%s is another file by now: the process that runs checks is started anew, to read it", path);
-	helper_main_renew();
-}
-
-static enum tv_err
-wall_network(bool best_effort, char *errbuf, size_t cap)
-{
-	struct sandbox_policy policy = { .path_count = 0 };
-
-	sandbox_internet(&policy);
-	return sandbox_enter(&policy, best_effort, errbuf, cap);
 }
 
 /* Docker's socket is a matter of the file's mode: the policy knows only that there may be unix sockets. */
@@ -104,22 +150,23 @@ wall_scripts(char *errbuf, size_t cap)
 	return tv_fail(errbuf, cap, TV_ESYS, "walls: %s", strerror(errno));
 }
 
+/* What opens connections has its walls with the first setup. */
 static enum tv_err
-prepare(struct checker *k, bool best_effort, char *errbuf, size_t cap)
+prepare(struct checker *k, char *errbuf, size_t cap)
 {
+	enum tv_err err = TV_OK;
+
 	k->loop = ev_default_loop(EVBACKEND_EPOLL | EVFLAG_NOENV);
 	k->schedule = schedule_new((uint64_t)clock_wall_ns());
-	enum tv_err err = k->loop == NULL || k->schedule == NULL ? TV_ENOMEM : TV_OK;
-
-	snprintf(errbuf, cap, "%s", tv_strerror(err));
-	if (err == TV_OK && k->role != ROLE_SCRIPTS && (k->curl = curl_loop_new(k->loop)) == NULL)
-		err = TV_ENOMEM;
-	if (err == TV_OK)
-		err = k->role == ROLE_SCRIPTS ? wall_scripts(errbuf, cap) :
-		    k->role == ROLE_DOCKER ? wall_docker(k->docker_socket, best_effort, errbuf, cap) :
-		    wall_network(best_effort, errbuf, cap);
-	if (err == TV_OK && k->role == ROLE_NETWORK && (k->resolver = resolver_new(k->loop, begin_anew)) == NULL)
-		err = TV_ENOMEM;
+	if (k->loop == NULL || k->schedule == NULL)
+		err = tv_fail(errbuf, cap, TV_ENOMEM, "%s", tv_strerror(TV_ENOMEM));
+	if (err == TV_OK && k->role != ROLE_SCRIPTS && (err = tls_begin(errbuf, cap)) == TV_OK &&
+	    (k->curl = curl_loop_new(k->loop)) == NULL)
+		err = tv_fail(errbuf, cap, TV_ENOMEM, "libcurl does not start");
+	if (err == TV_OK && k->role == ROLE_SCRIPTS)
+		err = wall_scripts(errbuf, cap);
+	if (err == TV_OK && k->role == ROLE_DOCKER)
+		err = wall_docker(k->docker_socket, k->best_effort, errbuf, cap);
 	return err;
 }
 
@@ -149,7 +196,8 @@ main(int argc, char **argv)
 		return 2;
 	k.docker_socket = args.last;
 	k.log_dest = args.log_dest;
-	if (prepare(&k, args.best_effort, errbuf, sizeof(errbuf)) != TV_OK) {
+	k.best_effort = args.best_effort;
+	if (prepare(&k, errbuf, sizeof(errbuf)) != TV_OK) {
 		log_err(TAG, "%s", errbuf);
 		return 1;
 	}

@@ -3,6 +3,7 @@
  * sends costs a bounded amount: BYTES_READ_MAX end the run, so do HEAD_BYTES_MAX of headers once they are unpacked,
  * more answers to PING and SETTINGS than libnghttp2 keeps, and the timeout.
  */
+#include <errno.h>
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,9 @@
 #include <strings.h>
 
 #include "rpcd/check/checker.h"
+#include "rpcd/check/credentials.h"
 #include "rpcd/check/dial.h"
 #include "rpcd/check/grpc.h"
-#include "rpcd/check/tls.h"
 
 #define BYTES_READ_MAX (256u << 10)
 #define HEAD_BYTES_MAX (16u << 10)
@@ -31,7 +32,7 @@ struct h2 {
 	enum stage stage;
 	struct dial dial;
 	struct stream bytes;
-	struct tls *tls;		/* NULL: in the clear */
+	struct ssl_st *tls;		/* NULL: in the clear */
 	nghttp2_session *session;
 	struct buf body;		/* of the request */
 	size_t body_sent, bytes_read, head_bytes;
@@ -56,7 +57,7 @@ h2_clear(struct probe_run *r)
 	dial_stop(&h->dial);
 	nghttp2_session_del(h->session);
 	stream_close(&h->bytes);
-	tls_free(h->tls);
+	tls_session_free(h->tls);
 	buf_done(&h->body);
 	buf_done(&h->message);
 	buf_done(&h->code_text);
@@ -180,9 +181,18 @@ over(struct h2 *h, const char *why)
 	snprintf(h->why, sizeof(h->why), "%s", why);
 }
 
+/* Right behind the read or the write that found it. */
 static void
 closed(struct h2 *h)
 {
+	char why[TLS_WHY_BYTES];
+
+	/* A server of TLS 1.3 refuses our certificate when the handshake is over for us. */
+	if (h->tls != NULL && h->bytes.state == STREAM_CUT && h->bytes.error == EPROTO && !h->over) {
+		tls_session_failure(h->tls, EPROTO, why);
+		over(h, why);
+		return;
+	}
 	over(h, h->settled ? "connection closed" : "connection closed: the peer does not speak HTTP/2");
 }
 
@@ -407,7 +417,7 @@ static void
 shake(struct h2 *h)
 {
 	char why[TLS_WHY_BYTES];
-	int rc = tls_handshake(h->tls, why);
+	int rc = tls_session_shake(h->tls, why);
 
 	if (rc < 0) {
 		unreachable(h, "authentication handshake failed: ", why);
@@ -415,7 +425,7 @@ shake(struct h2 *h)
 		stream_set_seal(&h->bytes, &tls_seal, h->tls);
 		begin_talk(h);
 	} else {
-		stream_watch(&h->bytes, tls_wants_write(h->tls) ? STREAM_WRITE : STREAM_READ);
+		stream_watch(&h->bytes, tls_session_wants_write(h->tls) ? STREAM_WRITE : STREAM_READ);
 	}
 }
 
@@ -439,6 +449,7 @@ static void
 on_dialled(void *ctx, int fd, const char *why)
 {
 	struct h2 *h = ctx;
+	char bad[TLS_WHY_BYTES];
 
 	if (fd < 0) {
 		unreachable(h, "Error while dialing ", why);
@@ -450,8 +461,10 @@ on_dialled(void *ctx, int fd, const char *why)
 		return;
 	}
 	h->stage = HANDSHAKE;
-	if ((h->tls = tls_new(fd, &h->run.check->def, h->dial.to.host, true)) == NULL)
-		unreachable(h, "", "out of memory");
+	h->tls = credentials_session(h->run.check->checker->credentials, fd, &h->run.check->def, h->dial.to.host, "h2",
+	    bad);
+	if (h->tls == NULL)
+		unreachable(h, "", bad);
 	else
 		shake(h);
 }

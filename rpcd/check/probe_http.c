@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "rpcd/check/checker.h"
+#include "rpcd/check/credentials.h"
 #include "rpcd/check/curl_loop.h"
 #include "rpcd/check/reason.h"
 #include "rpcd/check/resolve.h"
@@ -53,7 +54,8 @@ struct http {
 	char status[STATUS_BYTES_MAX];	/* "200 OK" */
 	struct addresses addresses;
 	struct tail body;
-	char error[CURL_ERROR_SIZE];
+	char error[TLS_WHY_BYTES];
+	_Static_assert(TLS_WHY_BYTES >= CURL_ERROR_SIZE, "libcurl writes into it");
 };
 
 static void request(struct http *h);
@@ -476,12 +478,38 @@ ready(CURL *e)
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 }
 
+/* libcurl's context of one connection gets what all checks have. */
+static CURLcode
+on_context(CURL *easy UNUSED, void *context, void *ctx)
+{
+	struct http *h = ctx;
+	struct tls_client *client = credentials_now(h->run.check->checker->credentials, h->error);
+
+	if (client == NULL)
+		return CURLE_SSL_CERTPROBLEM;
+	return tls_client_lend(client, context) ? CURLE_OK : CURLE_OUT_OF_MEMORY;
+}
+
+static void
+set_tls(struct http *h)
+{
+	CURL *e = h->transfer.easy;
+	bool verify = !h->run.check->def.TLSSkipVerify;
+
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
+	curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	curl_easy_setopt(e, CURLOPT_CAINFO, NULL);
+	curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
+	curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_context);
+	curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, h);
+}
+
 /* Whatever the usual ones set here, keep_easy() leaves for the next one to set. */
 static bool
 set_all(struct http *h)
 {
 	CURL *e = h->transfer.easy;
-	bool verify = !h->run.check->def.TLSSkipVerify;
 	int64_t left = mono_ms(run_left(&h->run));
 
 	if (!set_place(h) || !set_headers(h))
@@ -498,8 +526,7 @@ set_all(struct http *h)
 	curl_easy_setopt(e, CURLOPT_TCP_NODELAY, h->usual ? 0L : 1L);	/* one packet, and the answer */
 	if (h->usual)
 		return true;
-	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
-	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
+	set_tls(h);
 	set_method(h);
 	return true;
 }

@@ -2,14 +2,14 @@
 #include <stddef.h>
 
 #include "rpcd/check/checker.h"
+#include "rpcd/check/credentials.h"
 #include "rpcd/check/dial.h"
-#include "rpcd/check/tls.h"
 
 struct tcp {
 	struct probe_run run;		/* first */
 	struct dial dial;
 	struct stream bytes;		/* connected, while they shake hands */
-	struct tls *tls;
+	struct ssl_st *tls;
 };
 
 static void
@@ -19,7 +19,7 @@ tcp_clear(struct probe_run *r)
 
 	dial_stop(&t->dial);
 	stream_close(&t->bytes);
-	tls_free(t->tls);
+	tls_session_free(t->tls);
 }
 
 static void
@@ -34,14 +34,14 @@ static void
 tcp_shake(struct tcp *t)
 {
 	char why[TLS_WHY_BYTES];
-	int rc = tls_handshake(t->tls, why);
+	int rc = tls_session_shake(t->tls, why);
 
 	if (rc < 0)
 		run_endf(&t->run, HEALTH_CRITICAL, "%s", why);
 	else if (rc > 0)
 		tcp_succeed(t);
 	else
-		stream_watch(&t->bytes, tls_wants_write(t->tls) ? STREAM_WRITE : STREAM_READ);
+		stream_watch(&t->bytes, tls_session_wants_write(t->tls) ? STREAM_WRITE : STREAM_READ);
 }
 
 static void
@@ -55,6 +55,7 @@ on_dialled(void *ctx, int fd, const char *why)
 {
 	struct tcp *t = ctx;
 	const struct task *c = t->run.check;
+	char bad[TLS_WHY_BYTES];
 
 	if (fd >= 0)
 		stream_open(&t->bytes, c->checker->loop, fd, on_ready, 0);
@@ -62,8 +63,9 @@ on_dialled(void *ctx, int fd, const char *why)
 		run_endf(&t->run, HEALTH_CRITICAL, "%s", why);
 	else if (!c->def.UseTLS)
 		tcp_succeed(t);
-	else if ((t->tls = tls_new(fd, &c->def, t->dial.to.host, false)) == NULL)
-		run_endf(&t->run, HEALTH_CRITICAL, "out of memory");
+	else if ((t->tls = credentials_session(c->checker->credentials, fd, &c->def, t->dial.to.host, NULL,
+	    bad)) == NULL)
+		run_endf(&t->run, HEALTH_CRITICAL, "%s", bad);
 	else
 		tcp_shake(t);
 }

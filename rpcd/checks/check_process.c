@@ -1,14 +1,18 @@
 /* The process that runs checks, see check_process.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/queue.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/map.h"
 #include "common/net/msg.h"
 #include "common/proc/helper_monitor.h"
+#include "common/proc/privdrop.h"
+#include "rpcd/check/key_mode.h"
 #include "rpcd/checks/check_process.h"
 
 #define TAG "check"
@@ -126,11 +130,20 @@ on_ended(void *ctx, enum helper_end why UNUSED)
 
 /* -- its life -- */
 
+static struct span
+path_of(const char *path)
+{
+	return path == NULL ? SPAN_NONE : span_str(path);
+}
+
 static void
 send_setup(struct check_process *p, struct chan *c)
 {
+	const struct tls_client_conf *tls = &p->conf.tls;
+
 	(void)chan_send_record(c, MSG_CHECK_SETUP, 0, &msg_check_setup_schema, &(struct msg_check_setup){
-		p->conf.runs_max, p->conf.follow_redirects, (uint64_t)p->conf.log_level });	/* else it closes */
+		p->conf.runs_max, p->conf.follow_redirects, (uint64_t)p->conf.log_level, path_of(tls->ca_file),
+		path_of(tls->ca_folder), path_of(tls->cert_file), path_of(tls->key_file) });	/* else it closes */
 }
 
 static void
@@ -165,6 +178,49 @@ join_docker(const char *path, struct helper_monitor_conf *m)
 	}
 }
 
+/* errbuf: "" where it can be opened. */
+static void
+test_file(const char *name, const char *path, const struct privdrop *user, char *errbuf, size_t cap)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	bool key = strcmp(name, "key_file") == 0;
+	const char *bad = NULL;
+	struct stat st;
+
+	if (fd < 0)
+		(void)tv_fail(errbuf, cap, TV_ESYS, "tls.checks.%s: %s: %s%s", name, path, strerror(errno),
+		    errno == EACCES ? ", for the user " USER ", who runs checks" : "");
+	else if (key && fstat(fd, &st) == 0 && (bad = check_key_refused(&st, user->uid, user->gid)) != NULL)
+		(void)tv_fail(errbuf, cap, TV_EPERM, "tls.checks.%s: %s: %s", name, path, bad);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* As the user of the process: it opens them, and nothing is read. */
+static enum tv_err
+test_files(const struct tls_client_conf *tls, char *errbuf, size_t cap)
+{
+	const char *const files[][2] = {
+		{ "ca_file", tls->ca_file }, { "ca_path", tls->ca_folder }, { "cert_file", tls->cert_file },
+		{ "key_file", tls->key_file },
+	};
+	struct privdrop user;
+	enum tv_err err = privdrop_plan(USER, NULL, false, &user, errbuf, cap);
+
+	if (err == TV_OK && user.switches)
+		err = privdrop_act_as(user.uid, user.gid, errbuf, cap);
+	if (err != TV_OK)
+		return err;
+	errbuf[0] = '\0';
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && errbuf[0] == '\0'; i++)
+		if (files[i][1] != NULL)
+			test_file(files[i][0], files[i][1], &user, errbuf, cap);
+	bool bad = errbuf[0] != '\0';
+	if (user.switches && (err = privdrop_act_as(0, 0, errbuf + strlen(errbuf), cap - strlen(errbuf))) != TV_OK)
+		return err;
+	return bad ? TV_EPERM : TV_OK;
+}
+
 enum tv_err
 check_monitor_start(const struct check_monitor_conf *conf, int *fd, char *errbuf, size_t cap)
 {
@@ -182,6 +238,9 @@ check_monitor_start(const struct check_monitor_conf *conf, int *fd, char *errbuf
 	}
 	if (!conf->roles[ROLE_NETWORK] && !conf->roles[ROLE_SCRIPTS])
 		join_docker(conf->docker_socket, &m);
+	enum tv_err err = conf->roles[ROLE_NETWORK] ? test_files(&conf->tls, errbuf, cap) : TV_OK;
+	if (err != TV_OK)
+		return err;
 	return helper_monitor_start(&m, fd, errbuf, cap);
 }
 
@@ -235,11 +294,12 @@ check_process_remove(struct check_task *t)
 }
 
 void
-check_process_reload(struct check_process *p, int level)
+check_process_reload(struct check_process *p, int level, const struct tls_client_conf *tls)
 {
 	struct chan *c = helper_chan(p->helper);
 
 	p->conf.log_level = level;
+	p->conf.tls = *tls;
 	helper_monitor_log(p->conf.monitor, level);	/* of those that it starts */
 	helper_hurry(p->helper);
 	if (c != NULL)

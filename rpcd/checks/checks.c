@@ -242,6 +242,7 @@ process_new(struct checks *c, enum check_role role)
 		.loop = c->conf.loop, .monitor = c->conf.monitor[role], .role = role,
 		.runs_max = role != ROLE_NETWORK && max > SCRIPTS_MAX ? SCRIPTS_MAX : max,
 		.follow_redirects = c->conf.follow_redirects, .log_level = c->conf.log_level,
+		.tls = role == ROLE_NETWORK ? c->conf.tls : (struct tls_client_conf){ .ca_file = NULL },
 		.describe = describe, .result = on_result,
 		.lost = on_lost, .ctx = c,
 	});
@@ -287,12 +288,15 @@ checks_free(struct checks *c)
 }
 
 void
-checks_reload(struct checks *c, int level)
+checks_reload(struct checks *c, int level, const struct tls_client_conf *tls)
 {
+	const struct tls_client_conf none = { .ca_file = NULL };
+
 	c->conf.log_level = level;
+	c->conf.tls = *tls;
 	for (enum check_role i = 0; i < CHECK_ROLES; i++)
 		if (c->processes[i] != NULL)
-			check_process_reload(c->processes[i], level);
+			check_process_reload(c->processes[i], level, i == ROLE_NETWORK ? tls : &none);
 }
 
 void

@@ -8,6 +8,7 @@
 
 #include <ev.h>
 
+#include "common/net/tls_client.h"
 #include "common/proc/helper.h"
 #include "common/record/messages.h"
 #include "rpcd/check/role.h"
@@ -31,6 +32,7 @@ struct checks_conf {
 	bool follow_redirects;
 	bool remote_scripts;		/* scripts are run that no file in services.d defines */
 	int log_level;			/* of the processes: enum log_level */
+	struct tls_client_conf tls;	/* of checks over TLS; paths are borrowed */
 	void (*lost)(void *ctx);	/* the monitor is gone: nothing can be run until rpcd starts again */
 	void *ctx;
 };
@@ -52,8 +54,11 @@ struct checks_stats {
 struct checks *checks_new(const struct checks_conf *conf);
 /* After the registry. */
 void checks_free(struct checks *c);
-/* What the processes and their monitors log from now on; those that wait to be started again are started now. */
-void checks_reload(struct checks *c, int level);
+/*
+ * What the processes and their monitors log from now on, and the files of TLS, borrowed; those that wait to be started
+ * again are started now.
+ */
+void checks_reload(struct checks *c, int level, const struct tls_client_conf *tls);
 void checks_stats(const struct checks *c, struct checks_stats *out);
 /*
  * Sets status and output, and starts the TTL anew.  TV_ENOENT: no such check, or it has no TTL.  TV_EINVAL: no such

@@ -489,7 +489,7 @@ refused(const char *ca_file, const char *ca_folder, const char *cert_file, const
 
 START_TEST(files_that_are_none)
 {
-	char *here = strdup(scratch_path("")), *locked, why[512], *text;
+	char *here = strdup(scratch_path("folder")), *locked, why[512], *text;
 	const struct tls_client_conf conf = { .ca_file = "", .ca_folder = here };
 	BIO *out = BIO_new(BIO_s_mem());
 	char broken[4096];
@@ -509,6 +509,11 @@ START_TEST(files_that_are_none)
 	free(text);
 	refused(scratch_path("broken.pem"), NULL, NULL, NULL, 0, "broken.pem: one of its certificates is none");
 	refused(NULL, scratch_path("nowhere"), NULL, NULL, ENOENT, "nowhere: No such file");
+	ck_assert_int_eq(mkdir(here, 0755), 0);
+	refused(NULL, here, NULL, NULL, 0, "folder: there is no file with a certificate in it");
+	scratch_write("folder/.hidden", "not looked at", 0644);
+	scratch_write("folder/ca.pem", text = tls_kit_pem(&ca, NULL, false), 0644);
+	free(text);
 	refused(NULL, NULL, scratch_path("own.pem"), NULL, 0, "a certificate and its key are given together");
 	refused(NULL, NULL, NULL, scratch_path("own.key"), 0, "a certificate and its key are given together");
 	refused(NULL, NULL, scratch_path("own.pem"), scratch_path("own.pem"), 0, "there is no private key in it");
@@ -530,6 +535,8 @@ START_TEST(files_that_are_none)
 	ck_assert_ptr_null(tls_client_open(c, 0, &(struct tls_peer){ .name = "" }));
 	ck_assert_ptr_null(tls_client_open(c, 0, &(struct tls_peer){ .name = "a", .protocol = "" }));
 	tls_client_leave(c);
+	scratch_write("folder/none", "no certificate", 0644);
+	refused(NULL, here, NULL, NULL, 0, "folder/none: there is no certificate in it");
 	free(here);
 }
 END_TEST
