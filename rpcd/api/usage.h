@@ -2,8 +2,9 @@
  * Who uses most: counts by name, in a table of fixed size.  Pure; the clock is handed in.
  *
  * As in "space saving" (Metwally, Agrawal, El Abbadi, 2005): a name that is not there takes the place of the one with
- * the least weight, and its weight with it, so that a client that asks much is soon there and stays.  Weights are requests,
- * halved each minute: what was busy yesterday gives way to what is busy now.  Counts are exact since a name came in.
+ * the least weight, and its weight with it, so that a client that asks much is soon there and stays.  Weights are
+ * requests, halved each minute: what was busy yesterday gives way to what is busy now.  Counts are exact since a name
+ * came in.
  */
 #ifndef TV_RPCD_API_USAGE_H
 #define TV_RPCD_API_USAGE_H

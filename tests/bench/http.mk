@@ -15,6 +15,11 @@ tests_bench_bench_wait_SOURCES = tests/bench/bench_wait.c
 tests_bench_bench_wait_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS)
 EXTRA_DIST += tests/bench/waits tests/bench/checks
 
+# What limits and accounts add to a request.
+noinst_PROGRAMS += tests/bench/bench_api
+tests_bench_bench_api_SOURCES = tests/bench/bench_api.c tests/unit/api_fakes.h
+tests_bench_bench_api_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+
 # Access rules by themselves.
 noinst_PROGRAMS += tests/bench/bench_acl
 tests_bench_bench_acl_SOURCES = tests/bench/bench_acl.c
