@@ -476,7 +476,7 @@ take_bytes(struct chan *c, uint8_t *bytes, size_t len)
 void
 chan_noise_readable(struct chan *c)
 {
-	uint8_t bytes[LEN_BYTES + NOISE_MSG_BYTES_MAX + CHAN_READ_BYTES];
+	uint8_t bytes[LEN_BYTES + NOISE_MSG_BYTES_MAX + CHAN_READ_BYTES] __attribute__((uninitialized));
 	size_t len = c->noise->wire_in.len, got;
 
 	if (is_postponed(c))
