@@ -132,12 +132,24 @@ buf_span(const struct buf *b)
 }
 
 void
-buf_put(struct buf *b, const void *bytes, size_t n)
+buf_put_slow(struct buf *b, const void *bytes, size_t n)
 {
-	uint8_t *p;
+	uint8_t *p = buf_add(b, n);
 
-	if (n > 0 && (p = buf_add(b, n)) != NULL)
+	if (p != NULL)
 		memcpy(p, bytes, n);
+}
+
+void
+buf_decimal(struct buf *b, uint64_t v)
+{
+	uint8_t text[20];
+	unsigned at = sizeof(text);
+
+	do
+		text[--at] = (uint8_t)('0' + v % 10);
+	while ((v /= 10) != 0);
+	buf_put(b, text + at, sizeof(text) - at);
 }
 
 void
@@ -201,15 +213,6 @@ put_le(struct buf *b, uint64_t v, size_t n)
 	if (p != NULL)
 		for (size_t i = 0; i < n; i++, v >>= 8)
 			p[i] = (uint8_t)v;
-}
-
-void
-buf_u8(struct buf *b, uint8_t v)
-{
-	uint8_t *p = buf_add(b, 1);
-
-	if (p != NULL)
-		*p = v;
 }
 
 void

@@ -38,12 +38,43 @@ void buf_drop(struct buf *b, size_t n);
 /* The used bytes as a span; a loan until the next write. */
 struct span buf_span(const struct buf *b);
 
-void buf_put(struct buf *b, const void *bytes, size_t n);
+/* Where there is room already, these are a few instructions: answers are made of thousands of short pieces. */
+static inline bool
+buf_has_room(const struct buf *b, size_t n)
+{
+	return n <= b->cap - b->len && b->data != NULL && !b->failed;
+}
+
+void buf_put_slow(struct buf *b, const void *bytes, size_t n);
+
+static inline void
+buf_put(struct buf *b, const void *bytes, size_t n)
+{
+	if (n == 0)
+		return;
+	if (!buf_has_room(b, n)) {
+		buf_put_slow(b, bytes, n);
+		return;
+	}
+	memcpy(b->data + b->len, bytes, n);
+	b->len += n;
+}
+
+static inline void
+buf_u8(struct buf *b, uint8_t v)
+{
+	if (buf_has_room(b, 1))
+		b->data[b->len++] = v;
+	else
+		buf_put_slow(b, &v, 1);
+}
+
+/* In decimal. */
+void buf_decimal(struct buf *b, uint64_t v);
 void buf_puts(struct buf *b, const char *text);		/* without the NUL */
 void buf_putspan(struct buf *b, struct span s);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
-void buf_u8(struct buf *b, uint8_t v);
 void buf_u16be(struct buf *b, uint16_t v);
 void buf_u32be(struct buf *b, uint32_t v);
 void buf_u64be(struct buf *b, uint64_t v);

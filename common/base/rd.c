@@ -133,14 +133,6 @@ take_le(struct rd *r, size_t n)
 	return v;
 }
 
-uint8_t
-rd_u8(struct rd *r)
-{
-	const uint8_t *p = take_bytes(r, 1);
-
-	return p == NULL ? 0 : *p;
-}
-
 uint16_t
 rd_u16be(struct rd *r)
 {

@@ -87,7 +87,15 @@ void rd_fail(struct rd *r, enum tv_err err);
 enum tv_err rd_end(struct rd *r);
 
 /* After a failure every reader returns 0 or SPAN_NONE. */
-uint8_t rd_u8(struct rd *r);
+static inline uint8_t
+rd_u8(struct rd *r)
+{
+	if (r->err == TV_OK && r->p != r->end)
+		return *r->p++;
+	rd_fail(r, TV_EOF);
+	return 0;
+}
+
 uint16_t rd_u16be(struct rd *r);
 uint32_t rd_u32be(struct rd *r);
 uint64_t rd_u64be(struct rd *r);

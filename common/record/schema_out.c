@@ -9,25 +9,12 @@
 /* A missing trailing field reads like nil, which every writer takes for the default. */
 static const uint8_t nil_byte[1] = { 0xc0 };
 
-/* Shortest decimal form. */
-static void
-put_u64(uint64_t v, struct buf *out)
-{
-	uint8_t text[20];
-	unsigned at = sizeof(text);
-
-	do
-		text[--at] = (uint8_t)('0' + v % 10);
-	while ((v /= 10) != 0);
-	buf_put(out, text + at, sizeof(text) - at);
-}
-
 static void
 put_i64(int64_t v, struct buf *out)
 {
 	if (v < 0)
 		buf_u8(out, '-');
-	put_u64(v < 0 ? 0 - (uint64_t)v : (uint64_t)v, out);
+	buf_decimal(out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
 /* Each writer takes one value and returns whether it was zero, empty or unset. */
@@ -76,7 +63,7 @@ json_u64(const struct schema_field *f UNUSED, struct rd *in, struct buf *out)
 {
 	uint64_t v = mpr_nil(in) ? 0 : mpr_uint(in, UINT64_MAX);
 
-	put_u64(v, out);
+	buf_decimal(out, v);
 	return v == 0;
 }
 
@@ -247,6 +234,23 @@ json_bare(const struct schema_field *f, struct rd *in, uint32_t left, struct buf
 	}
 }
 
+/* "Name":, in one piece.  Names need no escapes: check_ops looks. */
+static void
+put_name(const char *name, bool first, struct buf *out)
+{
+	size_t n = strlen(name);
+	uint8_t *to = buf_room(out, n + 4);
+
+	if (to == NULL)
+		return;
+	if (!first)
+		*to++ = ',';
+	*to++ = '"';
+	memcpy(to, name, n);
+	memcpy(to + n, "\":", 2);
+	out->len += n + (first ? 3 : 4);
+}
+
 /* The object, from field `from` on, of which `left` values are in the input. */
 static void
 json_fields(const struct schema *s, unsigned from, struct rd *in, uint32_t left, struct buf *out)
@@ -261,11 +265,7 @@ json_fields(const struct schema *s, unsigned from, struct rd *in, uint32_t left,
 		size_t before = out->len;
 
 		left -= here;
-		if (!first)
-			buf_u8(out, ',');
-		buf_u8(out, '"');
-		buf_puts(out, f->name);		/* names need no escapes: check_ops looks */
-		buf_puts(out, "\":");
+		put_name(f->name, first, out);
 		bool empty = writers[f->type](f, here ? in : &none, out);
 		bool shown = !(f->flags & SF_HIDDEN) && !(empty && (f->flags & SF_OMITEMPTY)) &&
 		    !(f->type == ST_CONST && f->text == NULL);

@@ -93,17 +93,6 @@ put_string(struct buf *out, struct span text, size_t max, bool cut)
 }
 
 static void
-put_u64(struct buf *out, uint64_t v)
-{
-	char text[20], *p = text + sizeof(text);
-
-	do
-		*--p = (char)('0' + v % 10);
-	while ((v /= 10) > 0);
-	buf_put(out, p, (size_t)(text + sizeof(text) - p));
-}
-
-static void
 put_field(struct buf *out, const char *name)
 {
 	buf_put(out, ",\"", 2);
@@ -131,7 +120,7 @@ put_number(struct buf *out, const char *field, uint64_t value)
 	if (value == 0)
 		return;
 	put_field(out, field);
-	put_u64(out, value);
+	buf_decimal(out, value);
 }
 
 static void
@@ -174,7 +163,7 @@ audit_line(const struct audit_record *rec, struct buf *out)
 	put_text(out, "client", rec->client);
 	if (rec->uid >= 0) {
 		put_field(out, "uid");
-		put_u64(out, (uint64_t)rec->uid);
+		buf_decimal(out, (uint64_t)rec->uid);
 	}
 	put_text(out, "operation", rec->operation);
 	put_text(out, "method", rec->method);
