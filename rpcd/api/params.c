@@ -58,7 +58,7 @@ cut(struct span *s, uint8_t at, bool *found)
 enum tv_err
 params_parse(struct span query, struct arena *a, struct params *out)
 {
-	struct param pairs[PARAMS_MAX];
+	struct param pairs[PARAMS_MAX] __attribute__((uninitialized));
 	uint32_t n = 0;
 	bool more;
 
@@ -224,27 +224,34 @@ path_printable(struct span path)
 	struct rd r = rd_span_over(path);
 	const uint8_t *p = r.p, *end = r.end;
 
-	while (p < end)
-		if (!is_printable(next_rune(&p, end)))
+	while (p < end) {
+		if (*p > 0x1f && *p < 0x7f)
+			p++;
+		else if (!is_printable(next_rune(&p, end)))
 			return false;
+	}
 	return true;
+}
+
+/* Is what comes behind a slash a name, or nothing? */
+static bool
+is_clean_name(struct span rest)
+{
+	size_t n = 0;
+
+	if (rest.len == 0 || (rest.p[0] != '/' && rest.p[0] != '.'))
+		return true;
+	while (n < rest.len && rest.p[n] == '.')
+		n++;
+	return n > 2 || (n < rest.len && rest.p[n] != '/');
 }
 
 static bool
 is_clean(struct span path)
 {
-	for (size_t i = 0; i < path.len; i++) {
-		if (path.p[i] != '/')
-			continue;
-		struct span rest = span_of(path.p + i + 1, path.len - i - 1);
-		size_t n = 0;
-
-		while (n < rest.len && rest.p[n] != '/')
-			n++;
-		if ((n == 0 && rest.len > 0) || (n == 1 && rest.p[0] == '.') ||
-		    (n == 2 && rest.p[0] == '.' && rest.p[1] == '.'))
+	for (size_t i = 0; i < path.len; i++)
+		if (path.p[i] == '/' && !is_clean_name(span_of(path.p + i + 1, path.len - i - 1)))
 			return false;
-	}
 	return path.len > 0 && path.p[0] == '/';
 }
 
