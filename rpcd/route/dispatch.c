@@ -485,21 +485,28 @@ named_server(const struct op_request *q)
 void
 dispatch_try(struct forward *u)
 {
+	struct op_request q = forward_question(u);
+
+	dispatch_question(u, &q);
+}
+
+void
+dispatch_question(struct forward *u, const struct op_request *q)
+{
 	struct route *r = u->route;
 	const struct raftd_client_status *st;
-	struct op_request q = forward_question(u);
 	const struct route_provider *p = &r->providers[u->op->kind];
 
-	if (q.dc.len > 0 && !span_eq_nocase(q.dc, span_str(r->conf.datacenter))) {
-		go_dc(u, q.dc);
+	if (q->dc.len > 0 && !span_eq_nocase(q->dc, span_str(r->conf.datacenter))) {
+		go_dc(u, q->dc);
 		return;
 	}
 	if (p->answer != NULL || p->start != NULL) {
 		go_provided(u, p);
 		return;
 	}
-	if (u->op->kind == OP_SERVER && u->origin != ROUTE_FINAL && named_server(&q).len > 0) {
-		go_server(u, named_server(&q));
+	if (u->op->kind == OP_SERVER && u->origin != ROUTE_FINAL && named_server(q).len > 0) {
+		go_server(u, named_server(q));
 		return;
 	}
 	if (r->conf.raft == NULL) {
@@ -518,9 +525,9 @@ dispatch_try(struct forward *u)
 			go_any_server(u, u->op->kind == OP_READ ? MSG_OP_FINAL : MSG_OP);
 		else
 			forward_doom(u, TV_ENOTLEADER);
-	} else if (u->op->kind != OP_READ && !(q.mode == OP_STALE && u->op->traits & OP_STALE_OK)) {
+	} else if (u->op->kind != OP_READ && !(q->mode == OP_STALE && u->op->traits & OP_STALE_OK)) {
 		go_leader(u, st);
-	} else if (st->leader_id[0] == '\0' && q.mode != OP_STALE) {
+	} else if (st->leader_id[0] == '\0' && q->mode != OP_STALE) {
 		forward_hold(u, TV_ENOLEADER);
 	} else if (u->refused) {
 		go_leader(u, st);	/* ours cannot serve it now: its disk is full, or its state is on its way */

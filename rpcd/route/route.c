@@ -73,7 +73,7 @@ start_forward(struct route *r, enum route_origin origin, const struct op *op, co
 	if (q->index == 0)
 		u->hold_until = mono_add(clock_mono(), r->conf.hold_timeout);
 	*err = TV_OK;
-	dispatch_try(u);
+	dispatch_question(u, q);
 	return c;
 }
 

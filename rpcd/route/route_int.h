@@ -114,6 +114,8 @@ void forward_hold_cb(struct ev_loop *loop, ev_timer *w, int revents);
 /* -- dispatch.c -- */
 /* Sends the request where it belongs now.  Ends, holds or leaves the forward under way. */
 void dispatch_try(struct forward *u);
+/* The same with what its body says, for one who has read that. */
+void dispatch_question(struct forward *u, const struct op_request *q);
 /* Cancels the question to raftd, the link or the provider, if one is under way: its callback will not be called. */
 void dispatch_recall(struct forward *u);
 /* Is there another leader than at the last look? */
