@@ -67,7 +67,12 @@ put_http(const struct rpcd *p, struct buf *b)
 		{ "http_refused_by_http_config", p->api.stats.gate_refused },
 		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies },
 		{ "http_carried_bytes", http.carried_bytes },
-		{ "https_handshakes_late", http.handshakes_late });
+		{ "https_handshakes_late", http.handshakes_late },
+		{ "http2_conns", http.h2_conns }, { "http2_streams", http.h2_streams },
+		{ "http2_requests", http.h2_requests }, { "http2_refused", http.h2_refused },
+		{ "http2_resets", http.h2_resets }, { "http2_rapid_resets", http.h2_rapid_resets },
+		{ "http2_floods", http.h2_floods }, { "http2_bombs", http.h2_bombs },
+		{ "http2_broken", http.h2_broken });
 }
 
 /* What limits.request_limits was exceeded by: refused only where its mode is enforcing. */

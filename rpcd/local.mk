@@ -71,8 +71,9 @@ rpcd_librpchttp_a_SOURCES = \
 	rpcd/http/http_conns.c rpcd/http/http_wire.c rpcd/http/http_exchange.c rpcd/http/http_serve.c rpcd/http/http_send.c \
 	rpcd/http/response_head.c \
 	rpcd/http/response_head.h
-# HTTP/2: the core, which needs no socket, and its heads.
-rpcd_librpchttp_a_SOURCES += rpcd/http/h2_head.c rpcd/http/h2_head.h rpcd/http/h2_session.c rpcd/http/h2_session.h
+# HTTP/2: the core, which needs no socket, its heads; and connections.
+rpcd_librpchttp_a_SOURCES += rpcd/http/h2_head.c rpcd/http/h2_head.h rpcd/http/h2_session.c rpcd/http/h2_session.h \
+	rpcd/http/h2_conns.c rpcd/http/h2_conns.h
 rpcd_librpchttp_a_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
 
 # User events and queries of the pool.  event_wire.c is pure, and the API needs it.
@@ -160,7 +161,7 @@ sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/rpcd.h rpcd/opening.c rpcd/opening.h rpcd/info.c rpcd/info.h
 rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpctls.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
 	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcreplicate.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpckeys.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a \
-	common/libtvjson.a $(TLS_LIBS) $(RT_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
+	common/libtvjson.a $(TLS_LIBS) $(RT_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) $(NGHTTP2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md rpcd/acl/README.md rpcd/audit/README.md rpcd/cache/README.md rpcd/check/README.md \
 	rpcd/checks/README.md rpcd/event/README.md rpcd/gossip/README.md rpcd/keys/README.md rpcd/node/README.md rpcd/replicate/README.md \
 	rpcd/tls/README.md rpcd/wan/README.md

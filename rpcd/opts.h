@@ -60,7 +60,7 @@ struct rpcd_conf {
 
 	/* limits on clients */
 	struct mono https_handshake_timeout;
-	uint64_t http_max_conns, http_max_conns_per_client;
+	uint64_t http_max_conns, http_max_conns_per_client, http2_max_streams_per_client;
 	uint64_t header_bytes_max, body_bytes_max, bodies_bytes_max, body_discard_max;
 	uint64_t answer_bytes_max, answers_bytes_max, gzip_bytes_max;
 	uint64_t txn_max_req_len, kv_max_value_size;

@@ -19,6 +19,7 @@
 #define SETTINGS_MAX 32			/* in one frame */
 #define CONTINUATIONS_MAX 8		/* behind a head's first frame */
 #define QUEUE_MAX 2000			/* frames that wait to be written: then nothing is read */
+#define DROPPED_MAX (1u << 20)		/* bytes of a request that are read behind its answer */
 #define NAMES_BYTES 2048		/* of an answer's fields */
 #define GOAWAY_BYTES 17
 
@@ -54,6 +55,7 @@ struct h2_session {
 	uint8_t goaway[GOAWAY_BYTES];	/* the last frame, if libnghttp2 is not to be used any more */
 	size_t goaway_left;
 	bool dead;			/* then */
+	bool left;			/* the peer has said GOAWAY */
 	bool quiet, quiet_told;		/* h2_quiesce(); the peer has answered to it */
 };
 
@@ -241,13 +243,28 @@ static size_t
 offer_body(struct h2_stream *st, const uint8_t *bytes, size_t n)
 {
 	struct h2_session *s = st->session;
-	size_t took = st->begun ? s->h2->conf.calls->body(s->ctx, st, bytes, n) : n;
+	bool drop = !st->begun || st->sent;
+	size_t took = drop ? n : s->h2->conf.calls->body(s->ctx, st, bytes, n);
 
 	TV_ASSERT(took <= n);
 	/* Fails without memory only, and then the next use of the session does. */
 	if (took > 0)
 		(void)nghttp2_session_consume(s->ng, st->id, took);
 	return took;
+}
+
+/*
+ * The answer has left, and the request has not come whole.  Some clients would not show the answer if the stream was
+ * reset at once (RFC 9113, 8.1 allows that): they are given some bytes, and their owner's deadline, to notice it.
+ */
+static void
+drop_late_body(struct h2_stream *st, size_t n)
+{
+	bool was_enough = st->dropped > DROPPED_MAX;
+
+	st->dropped += (uint32_t)n;
+	if (st->dropped > DROPPED_MAX && !was_enough)
+		h2_reset(st, H2_NO_ERROR);
 }
 
 void
@@ -277,6 +294,8 @@ on_body(nghttp2_session *ng UNUSED, uint8_t flags UNUSED, int32_t id, const uint
 	}
 	if (st->kept == NULL)
 		took = offer_body(st, bytes, n);
+	if (st->sent)
+		drop_late_body(st, n);
 	return keep_rest(st, bytes + took, n - took) ? 0 : NGHTTP2_ERR_NOMEM;
 }
 
@@ -304,6 +323,11 @@ on_begin_headers(nghttp2_session *ng UNUSED, const nghttp2_frame *frame, void *c
 	struct h2_session *s = ctx;
 
 	s->unpacked = 0;
+	/* libnghttp2 reads nothing more then, but from the same buffer. */
+	if (s->left && s->count == 0) {
+		end_session(s, H2_NO_ERROR);
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	}
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;		/* a trailer */
 	head_release(s);
@@ -390,6 +414,9 @@ on_frame(nghttp2_session *ng UNUSED, const nghttp2_frame *frame, void *ctx)
 	switch (frame->hd.type) {
 	case NGHTTP2_RST_STREAM:
 		return count_reset(s);
+	case NGHTTP2_GOAWAY:
+		s->left = true;
+		return 0;
 	case NGHTTP2_PING:
 		if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0 && s->quiet && !s->quiet_told) {
 			s->quiet_told = true;
@@ -435,9 +462,7 @@ on_frame_sent(nghttp2_session *ng UNUSED, const nghttp2_frame *frame, void *ctx)
 		if (st == NULL || !ends_stream(frame))
 			return 0;
 		st->sent = true;
-		/* What is left of the request is of no use any more (RFC 9113, 8.1). */
-		if (!st->ended)
-			(void)nghttp2_submit_rst_stream(s->ng, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_NO_ERROR);
+		h2_body_ready(st);		/* drops it */
 		return 0;
 	default:
 		return 0;
@@ -675,6 +700,12 @@ unsigned
 h2_streams(const struct h2_session *s)
 {
 	return s->count;
+}
+
+void
+h2_finish(struct h2_session *s)
+{
+	end_session(s, H2_NO_ERROR);
 }
 
 void

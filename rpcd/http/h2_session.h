@@ -37,6 +37,7 @@ struct h2_stream {
 	struct h2_session *session;
 	uint8_t *kept;			/* of its body, not taken yet; owned, wiped */
 	uint32_t kept_len, kept_at;	/* bytes; the first ones are taken */
+	uint32_t dropped;		/* bytes that came behind the answer */
 	int32_t id;
 	bool begun : 1;			/* the owner knows it */
 	bool ended : 1;			/* the request is complete */
@@ -113,6 +114,8 @@ bool h2_is_over(const struct h2_session *s);
 /* A head has come in part: no other stream can go on before its rest. */
 bool h2_awaits_head(const struct h2_session *s);
 unsigned h2_streams(const struct h2_session *s);
+/* GOAWAY: nothing more is read, and what was made of the output is the rest of it. */
+void h2_finish(struct h2_session *s);
 /* Tells the peer that no further request will be taken; those that it has sent still are (RFC 9113, 6.8). */
 void h2_quiesce(struct h2_session *s);
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "rpcd/http/http_int.h"
+#include "rpcd/http/h2_conns.h"
 
 #define PEEK_BODY_BYTES 65536		/* of a body, with its head */
 
@@ -21,7 +21,7 @@ http_new(const struct http_conf *conf)
 	http_send_init(h);
 	h->peek_cap = (size_t)conf->conf->header_bytes_max + PEEK_BODY_BYTES;
 	h->peek = malloc(h->peek_cap);
-	if (h->peek != NULL && conns_init(h) == TV_OK)
+	if (h->peek != NULL && h2_conns_init(h) && conns_init(h) == TV_OK)
 		return h;
 	http_free(h);
 	return NULL;
@@ -52,6 +52,7 @@ http_quiesce(struct http *h)
 	h->quiet = true;
 	for (struct listener_http *l = h->listeners; l != NULL; l = l->next)
 		conns_accept_stop(l);
+	h2_conns_quiesce(h);
 }
 
 static void
@@ -79,6 +80,7 @@ http_free(struct http *h)
 		conns_accept_stop(l);
 	end_requests(h);
 	conns_done(h);
+	h2_conns_done(h);
 	http_send_done(h);
 	while ((l = h->listeners) != NULL) {
 		h->listeners = l->next;
@@ -96,6 +98,7 @@ http_stats(const struct http *h, struct http_stats *out)
 {
 	*out = h->stats;
 	out->conns = h->open.now;
+	h2_conns_stats(h, out);
 	for (const struct listener_http *l = h->listeners; l != NULL; l = l->next)
 		out->refused_busy += l->door == NULL ? 0 : listener_refused(l->door);
 }

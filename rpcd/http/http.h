@@ -46,6 +46,13 @@ struct http_stats {
 	uint64_t refused_bodies;	/* beyond limits.bodies_bytes_max */
 	uint64_t timed_out;		/* the client took too long over its request, or over our answer */
 	uint64_t handshakes_late;	/* of TLS: beyond limits.https_handshake_timeout */
+	/* HTTP/2 */
+	unsigned h2_conns, h2_streams;	/* open; under way */
+	uint64_t h2_requests;
+	uint64_t h2_refused;		/* streams, for want of room: REFUSED_STREAM */
+	uint64_t h2_resets;		/* streams that clients gave up, or that broke a rule */
+	/* Connections that were ended: too many resets, too many empty frames, a head that unpacks to too much. */
+	uint64_t h2_rapid_resets, h2_floods, h2_bombs, h2_broken;
 };
 void http_stats(const struct http *h, struct http_stats *out);
 

@@ -12,7 +12,7 @@
 #include "common/base/assert.h"
 #include "common/net/source.h"
 #include "common/proc/heaptrim.h"
-#include "rpcd/http/http_int.h"
+#include "rpcd/http/h2_conns.h"
 
 #define REFUSED_TIMEOUT_S 5		/* for the one request of a connection that is one too many */
 #define LINGER_S 2			/* for the client to read the last answer */
@@ -25,6 +25,12 @@
 
 /* -- deadlines ------------------------------------------------------------ */
 
+double
+http_step_seconds(const struct http *h, size_t answer_bytes)
+{
+	return mono_seconds(h->conf.conf->http_idle_timeout) + (double)answer_bytes / ANSWER_BYTES_PER_S;
+}
+
 /*
  * A step has one deadline, whatever trickles in: the head of a request, its body, the reading of its answer.  With one
  * that starts anew with every byte, a byte now and then would hold a connection for hours (scenario S183).
@@ -32,8 +38,7 @@
 void
 conn_await(const struct http *h, struct conn *c, size_t answer_bytes)
 {
-	crowd_timer_give(&c->listener->deadlines, &c->place,
-	    mono_seconds(h->conf.conf->http_idle_timeout) + (double)answer_bytes / ANSWER_BYTES_PER_S);
+	crowd_timer_give(&c->listener->deadlines, &c->place, http_step_seconds(h, answer_bytes));
 }
 
 void
@@ -54,15 +59,19 @@ on_late(struct crowd_member *m)
 		conn_end(h, c);
 		return;
 	}
+	h->stats.timed_out++;
+	if (c->state == CONN_H2) {
+		h2_conn_late(c);
+		return;
+	}
 	if (c->state == CONN_REST && c->tls != NULL)
 		tls_say_end(c->tls);
 	(void)shutdown(c->fd, SHUT_RDWR);	/* fails when the client was faster */
-	h->stats.timed_out++;
 }
 
 /* -- how many ---------------------------------------------------------------- */
 
-static void
+void
 tide_rise(struct tide *t)
 {
 	if (++t->now > t->most)
@@ -73,7 +82,7 @@ tide_rise(struct tide *t)
  * When a crowd has gone its memory goes back at once: the next one would find it full of small holes and
  * take new memory beside it.
  */
-static void
+void
 tide_fall(struct tide *t)
 {
 	TV_ASSERT(t->now > 0);
@@ -118,9 +127,11 @@ conn_end(struct http *h, struct conn *c)
 	struct listener_http *l = c->listener;
 
 	TV_ASSERT(c->answer == NULL && c->state != CONN_READY);
-	if (c->state != CONN_H2 && c->x != NULL)
+	if (c->state == CONN_H2)
+		h2_conn_end(h, c);
+	else if (c->x != NULL)
 		exchange_end(c->x);
-	if (c->tls != NULL && c->state == CONN_REST)
+	if (c->tls != NULL && (c->state == CONN_REST || c->state == CONN_H2))
 		tls_say_end(c->tls);
 	tls_end(c->tls);
 	(void)close(c->fd);		/* the only one of this socket: that also takes it out of the epoll set */
@@ -140,7 +151,7 @@ has_news(const struct crowd_member *m)
 {
 	const struct conn *c = (const struct conn *)(const void *)m;
 
-	return c->state == CONN_REST && conn_has_news(c);
+	return (c->state == CONN_REST || c->state == CONN_H2) && conn_has_news(c);
 }
 
 /*
@@ -316,7 +327,10 @@ shake(struct http *h, struct conn *c)
 {
 	int done = tls_shake(c->tls);
 
-	if (done == 1) {
+	if (done == 1 && tls_is_h2(c->tls)) {
+		if (!h2_conn_begin(h, c))
+			conn_end(h, c);
+	} else if (done == 1) {
 		c->more = true;		/* the first request may have come with the last bytes of the handshake */
 		conn_rest(h, c);
 	} else if (done < 0 || (tls_wants_write(c->tls) && !c->room && !conn_watch(h, c, false, EPOLLIN | EPOLLOUT))) {
@@ -371,8 +385,10 @@ on_event(struct http *h, struct conn *c, uint32_t events)
 	case CONN_LINGER:
 		linger(h, c);
 		return;
-	case CONN_READY:		/* soon */
 	case CONN_H2:
+		h2_conn_event(h, c);
+		return;
+	case CONN_READY:		/* soon */
 		return;
 	}
 }

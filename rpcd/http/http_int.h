@@ -6,6 +6,7 @@
  *	http_wire.c	their bytes: what was read of them, and is not taken yet
  *	http_exchange.c	requests and answers, whatever carries them
  *	http_serve.c	requests of HTTP/1.1: each head is scanned as it comes; bodies, whole or as they come
+ *	h2_conns.c	connections of HTTP/2, whose streams carry exchanges
  *	http_send.c	answers, those of blocking queries for thousands at once, and streams
  *	http.c		the life of all
  */
@@ -25,7 +26,8 @@
 #include "rpcd/tls/tls_server.h"
 
 struct exchange;
-struct h2_conn;
+struct h2_conn;				/* h2_conns.h */
+struct http_h2;
 
 /* A whole answer, for one client or for thousands. */
 struct block {
@@ -140,6 +142,7 @@ struct http {
 	size_t peek_cap;
 	struct http_head head;		/* scratch */
 	TAILQ_HEAD(, exchange) bodies;	/* that count in stats.bodies_bytes; the oldest first */
+	struct http_h2 *h2;		/* h2_conns.c */
 	bool stopping, quiet;		/* quiet: about to stop */
 };
 
@@ -201,6 +204,9 @@ struct exchange {
 };
 
 /* -- http_conns.c -- */
+/* One more, and one fewer: when most of a crowd has gone its memory is given back. */
+void tide_rise(struct tide *t);
+void tide_fall(struct tide *t);
 /* TV_ESYS: no descriptor left. */
 enum tv_err conns_init(struct http *h);
 /* Closes all. */
@@ -210,6 +216,8 @@ enum tv_err conns_accept(struct listener_http *l, int fd);
 void conns_accept_stop(struct listener_http *l);
 /* Frees the listener, which has no connections any more. */
 void conns_free(struct listener_http *l);
+/* The time of one step of a client, which reads an answer of so many bytes. */
+double http_step_seconds(const struct http *h, size_t answer_bytes);
 /* The client's turn: to send a request, or to read an answer of so many bytes. */
 void conn_await(const struct http *h, struct conn *c, size_t answer_bytes);
 /* Our turn: it has no deadline. */
@@ -294,10 +302,13 @@ void exchange_refuse(struct exchange *x, unsigned status, const char *text);
 
 /* -- http_serve.c -- */
 extern const struct carrier conn_carrier;
+extern const char http_busy_text[];
 /* What has come of a connection in CONN_REST or CONN_BODY is read and served; it may have ended afterwards. */
 void http_serve(struct http *h, struct conn *c);
 
 /* -- http_send.c -- */
+/* A host that vanished is noticed within two minutes, even when there is nothing to send to it. */
+void conn_keep_alive(struct conn *c);
 void http_send_init(struct http *h);
 void http_send_done(struct http *h);
 struct block *block_share(struct block *b);

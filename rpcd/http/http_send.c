@@ -333,9 +333,8 @@ push(struct http *h, struct conn *c)
 		c->room = true;		/* if there is some left, asking anew tells of it at once */
 }
 
-/* A host that vanished is noticed within two minutes, even when there is nothing to send to it. */
-static void
-keep_alive(int fd)
+void
+conn_keep_alive(struct conn *c)
 {
 	static const struct { int level, name, value; } opts[] = {
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
@@ -346,7 +345,7 @@ keep_alive(int fd)
 
 	/* On a unix socket they do not matter. */
 	for (size_t i = 0; i < sizeof(opts) / sizeof(opts[0]); i++)
-		(void)setsockopt(fd, opts[i].level, opts[i].name, &opts[i].value, sizeof(int));
+		(void)setsockopt(c->fd, opts[i].level, opts[i].name, &opts[i].value, sizeof(int));
 }
 
 void
@@ -363,7 +362,7 @@ http_send_block(struct exchange *x, struct block *b)
 	c->x = streams ? x : NULL;
 	conn_set(c, streams ? CONN_STREAM : CONN_SEND);
 	if (streams) {
-		keep_alive(c->fd);
+		conn_keep_alive(c);
 		(void)conn_watch(h, c, false, EPOLLIN);	/* tells anew of a client that has gone */
 	}
 	if (b == NULL) {

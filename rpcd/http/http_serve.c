@@ -14,7 +14,7 @@
 #define STEPS_MAX 32			/* heads and parts of bodies of one connection, before others have their turn */
 #define HEAD_READ_BYTES 16384		/* at most at once, while a head is expected */
 
-static const char busy_text[] =
+const char http_busy_text[] =
     "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
 
 /* -- the connection as a carrier -------------------------------------------------- */
@@ -270,7 +270,7 @@ static void
 refuse_client(struct http *h, struct conn *c)
 {
 	if (c->verdict == CONN_BUSY)
-		refuse(h, c, 429, busy_text);
+		refuse(h, c, 429, http_busy_text);
 	else
 		refuse(h, c, 403, "Permission denied");
 }
