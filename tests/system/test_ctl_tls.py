@@ -5,6 +5,7 @@ import http.server
 import itertools
 import json
 import os
+import select
 import shutil
 import socket
 import ssl
@@ -258,8 +259,9 @@ def test_each_verb():
             said("kv", "export")
             monitor = subprocess.Popen([CTL, "monitor", "--level", "debug"], env=clean(**env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             try:
-                said("event", "fire", "again")
-                assert monitor.stdout.readline() != ""
+                # It shows what comes from when it is there.
+                wait_for("a line", lambda: said("event", "fire", "again") and select.select([monitor.stdout], [], [], 1)[0])
+                assert "DEBUG" in monitor.stdout.readline()
             finally:
                 monitor.terminate()
                 monitor.communicate()
