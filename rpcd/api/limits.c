@@ -119,7 +119,10 @@ source_key(const struct request *r)
 {
 	uint64_t id[2] = { r->head.on_socket, 0 };
 
-	id[1] = r->head.on_socket ? (uint64_t)r->head.uid : source_of_text(r->head.client_ip);
+	if (r->head.on_socket)
+		id[1] = (uint64_t)r->head.uid;
+	else if (r->head.client_ip != NULL)
+		id[1] = source_of_text(r->head.client_ip);
 	return keyed_hash(id, sizeof(id));
 }
 

@@ -168,9 +168,12 @@ http_send_again(struct request *r, uint64_t number)
 		h->last.number = number;	/* for remember() */
 		return false;
 	}
+	const struct block *b = h->last.block;
+
 	r->answered = true;
-	r->answer.status = h->last.block->status;
-	if (h->last.block->status >= 500)
+	r->answer.status = b->status;
+	r->answer_bytes = b->head.len - b->head_bytes + b->body.len;
+	if (b->status >= 500)
 		r->api->stats.errors++;
 	enqueue(x, block_share(h->last.block));
 	return true;
