@@ -116,7 +116,8 @@ rpcd_rpcd_dns_LDADD = rpcd/librpcdns.a $(RT_LIBS)
 # rpcd-keys, the program of "rpcd: keys", and rpcd's end of it.  Of OpenSSL the program links libcrypto, rpcd's end nothing.
 noinst_LIBRARIES += rpcd/librpckeys.a rpcd/librpckeypair.a
 rpcd_librpckeys_a_SOURCES = rpcd/keys/keys.c rpcd/keys/keys.h
-rpcd_librpckeypair_a_SOURCES = rpcd/keys/pair.c rpcd/keys/pair.h rpcd/keys/may_sign.c
+rpcd_librpckeypair_a_SOURCES = rpcd/keys/holder.c rpcd/keys/holder.h rpcd/keys/pair.c rpcd/keys/pair.h \
+	rpcd/keys/may_sign.c
 rpcd_librpckeypair_a_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)
 sbin_PROGRAMS += rpcd/rpcd-keys
 rpcd_rpcd_keys_SOURCES = rpcd/keys/main.c

@@ -24,6 +24,11 @@ TESTS += tests/unit/check_tls_server
 tests_unit_check_tls_server_SOURCES = tests/unit/check_tls_server.c
 tests_unit_check_tls_server_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(OPENSSL_CFLAGS)
 tests_unit_check_tls_server_LDADD = rpcd/librpctls.a rpcd/librpcconf.a $(TLS_LIBS) common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
+check_PROGRAMS += tests/unit/check_key_process
+TESTS += tests/unit/check_key_process
+tests_unit_check_key_process_SOURCES = tests/unit/check_key_process.c tests/unit/scratch.c tests/unit/scratch.h tests/unit/tls_kit.h
+tests_unit_check_key_process_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(OPENSSL_CFLAGS)
+tests_unit_check_key_process_LDADD = rpcd/librpckeys.a rpcd/librpckeypair.a rpcd/librpcconf.a $(RT_LIBS) $(UNIT_LIBS) $(OPENSSL_LIBS)
 check_PROGRAMS += tests/unit/check_check_fair
 TESTS += tests/unit/check_check_fair
 tests_unit_check_check_fair_SOURCES = tests/unit/check_check_fair.c
@@ -209,6 +214,12 @@ FUZZ_REPLAYS += tests/fuzz/replay_checks
 tests_fuzz_replay_checks_SOURCES = tests/fuzz/fuzz_checks.c tests/fuzz/replay.c
 tests_fuzz_replay_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a common/libtvrt.a \
 	common/libtvcore.a $(JANSSON_LIBS) $(SODIUM_LIBS)
+
+# Frames of rpcd-keys, at both ends
+FUZZ_REPLAYS += tests/fuzz/replay_keys
+tests_fuzz_replay_keys_SOURCES = tests/fuzz/fuzz_keys.c tests/fuzz/replay.c
+tests_fuzz_replay_keys_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
+tests_fuzz_replay_keys_LDADD = rpcd/librpckeys.a rpcd/librpckeypair.a rpcd/librpcconf.a $(RT_LIBS) $(OPENSSL_LIBS)
 
 # Messages of DNS
 FUZZ_REPLAYS += tests/fuzz/replay_dns

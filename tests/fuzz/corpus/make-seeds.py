@@ -635,3 +635,20 @@ seed("h2", "length", bytes([3, 3]) + h2_request(1, b"\x83", 4, h2_field(b"conten
 seed("h2", "trailer", bytes([3, 2]) + h2_request(1, b"\x83", 4) + h2_frame(0, 0, 1, b"abc") + h2_frame(1, 5, 1, h2_field(b"x", b"y")))
 seed("h2", "hosts", bytes([3, 2]) + h2_request(1, more=h2_field(b"host", b"two")) + h2_request(3, more=h2_field(b"host", b"one:8501")))
 seed("h2", "bomb", bytes([31, 2]) + h2_request(1, more=h2_field(b"x", b"v" * 120) + b"\xbe" * 200))
+
+# frames of rpcd-keys: at rpcd's end, and (2, 3) at the program's
+KEYS_SETUP, KEYS_SERVE, KEYS_RETIRE, KEYS_FILES, KEYS_BAD, KEYS_SIGN = range(71, 77)
+STARTED = frame(6, 0, 0, b"\x91\x07")
+FILES = b"\x96\xc4\x05chain\xc4\x02ca\x07\xce\x6b\x00\x00\x00\xce\x6a\x00\x00\x00\xa4CN=a"
+VERIFY = b" " * 64 + b"TLS 1.3, server CertificateVerify\0" + bytes(range(32))
+EXCHANGE = bytes(64) + bytes((3, 0, 29, 32)) + bytes(range(32))
+seed("keys", "rpcd-files", b"\x00" + STARTED + frame(KEYS_FILES, 0, 0, FILES) * 2)
+seed("keys", "rpcd-bad", b"\x00" + STARTED + frame(KEYS_BAD, 0, 0, b"\x92\xa9/k: empty\xc2") + frame(KEYS_BAD, 0, 0, b"\x92\xa1x\xc3"))
+seed("keys", "rpcd-signed", b"\x00" + STARTED + frame(KEYS_SIGN, 1, 1, b"\x92\x00\xc4\x03sig") + frame(KEYS_SIGN, 0, 1, b"\x92\x00\xc4\x00"))
+seed("keys", "rpcd-no-chain", b"\x00" + STARTED + frame(KEYS_FILES, 0, 0, FILES.replace(b"\xc4\x05chain", b"\xc4\x00")))
+SETUP = frame(KEYS_SETUP, 0, 0, b"\x96\xa2/c\xa2/k\xa0\xa0\xc2\x00")
+for name, what in (("verify", VERIFY), ("exchange", EXCHANGE), ("other", b"x" * 300)):
+    seed("keys", "program-" + name, b"\x02" + frame(KEYS_SERVE, 0, 0, b"\x90") + frame(KEYS_SIGN, 0, 5, b"\x93\x01\x00" + (
+        b"\xc4" + bytes([len(what)]) if len(what) < 256 else b"\xc5" + struct.pack(">H", len(what))) + what))
+seed("keys", "program-life", b"\x03" + SETUP + frame(KEYS_SERVE, 0, 0, b"\x90") + SETUP + frame(KEYS_RETIRE, 0, 0, b"\x90"))
+seed("keys", "program-too-early", b"\x03" + frame(KEYS_SERVE, 0, 0, b"\x90"))
