@@ -813,6 +813,10 @@ listens(const struct daemon_spec *d, struct buf *out)
 	for (size_t i = 0; i < p->conf.http_addresses.count && p->conf.http_port != 0; i++)
 		daemon_put_addr(out, p->conf.http_addresses.items[i], p->conf.http_port);
 	buf_puts(out, out->len > 0 ? " (HTTP)" : "");
+	for (size_t i = 0; i < rpcd_https_addresses(&p->conf)->count && p->conf.https_port != 0; i++) {
+		daemon_put_addr(out, rpcd_https_addresses(&p->conf)->items[i], p->conf.https_port);
+		buf_puts(out, " (HTTPS)");
+	}
 	for (size_t i = 0; i < dns_addresses(&p->conf)->count && p->conf.dns_port != 0; i++) {
 		daemon_put_addr(out, dns_addresses(&p->conf)->items[i], p->conf.dns_port);
 		buf_puts(out, " (DNS)");
@@ -828,7 +832,8 @@ static uint64_t
 descriptors(const struct daemon_spec *d)
 {
 	const struct rpcd_conf *c = d->conf;
-	uint64_t listeners = 1 + (c->http_port != 0 ? c->http_addresses.count : 0);
+	uint64_t listeners = 1 + (c->http_port != 0 ? c->http_addresses.count : 0) +
+	    (c->https_port != 0 ? rpcd_https_addresses(c)->count : 0);
 
 	return OWN_DESCRIPTORS + c->http_max_conns * listeners + c->links_max +
 	    (d->cluster->server ? c->rpc_max_conns : 0);
@@ -852,6 +857,7 @@ main(int argc, char **argv)
 		.check = check_conf,
 		.addresses = {
 			{ "http_addresses", &p.conf.http_addresses, NULL },	/* DNS may be there alone */
+			{ "https_addresses", &p.conf.https_addresses, &p.conf.https_port },
 			{ "dns_addresses", &p.conf.dns_addresses, &p.conf.dns_port },
 		},
 		.descriptors = descriptors,

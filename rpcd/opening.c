@@ -8,34 +8,53 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/net/tls.h"
 #include "rpcd/checks/check_process.h"
 #include "rpcd/keys/keys.h"
 #include "rpcd/names/dns_process.h"
 #include "rpcd/opening.h"
 
 static enum tv_err
-add_listener(struct rpcd *p, int fd, const char *what, char *errbuf, size_t cap)
+add_listener(int fds[FDS_MAX], unsigned *count, int fd, const char *what, char *errbuf, size_t cap)
 {
 	if (fd < 0)
 		return tv_fail(errbuf, cap, TV_ESYS, "cannot listen on %s: %s", what, strerror(errno));
-	p->http_fds[p->http_fd_count++] = fd;
+	fds[(*count)++] = fd;
 	return TV_OK;
+}
+
+static enum tv_err
+open_addresses(const struct conf_list *addresses, uint16_t port, const char *key, int fds[FDS_MAX], unsigned *count,
+    char *errbuf, size_t cap)
+{
+	enum tv_err err = TV_OK;
+	char what[PATH_BYTES_MAX];
+
+	for (size_t i = 0; i < addresses->count && port != 0 && err == TV_OK; i++) {
+		if (*count == FDS_MAX)
+			return tv_fail(errbuf, cap, TV_ELIMIT, "%s: more than %d", key, FDS_MAX - 1);
+		snprintf(what, sizeof(what), "%s port %u", addresses->items[i], port);
+		err = add_listener(fds, count, listen_tcp(addresses->items[i], port), what, errbuf, cap);
+	}
+	return err;
 }
 
 static enum tv_err
 open_http(struct rpcd *p, char *errbuf, size_t cap)
 {
-	const struct conf_list *addresses = &p->conf.http_addresses;
+	const struct rpcd_conf *c = &p->conf;
 	char what[PATH_BYTES_MAX + 16];
 
 	snprintf(what, sizeof(what), "%s/rpcd.sock", p->cluster.run_dir);
-	enum tv_err err = add_listener(p, daemon_socket(p->spec, what), what, errbuf, cap);
-	for (size_t i = 0; i < addresses->count && p->conf.http_port != 0 && err == TV_OK; i++) {
-		if (p->http_fd_count == FDS_MAX)
-			return tv_fail(errbuf, cap, TV_ELIMIT, "http_addresses: more than %d", FDS_MAX - 1);
-		snprintf(what, sizeof(what), "%s port %u", addresses->items[i], p->conf.http_port);
-		err = add_listener(p, listen_tcp(addresses->items[i], p->conf.http_port), what, errbuf, cap);
-	}
+	enum tv_err err = add_listener(p->http_fds, &p->http_fd_count, daemon_socket(p->spec, what), what, errbuf, cap);
+	if (err == TV_OK)
+		err = open_addresses(&c->http_addresses, c->http_port, "http_addresses", p->http_fds,
+		    &p->http_fd_count, errbuf, cap);
+	if (err == TV_OK && c->https_port != 0)
+		err = tls_begin(errbuf, cap);
+	if (err == TV_OK)
+		err = open_addresses(rpcd_https_addresses(c), c->https_port, "https_addresses", p->https_fds,
+		    &p->https_fd_count, errbuf, cap);
 	return err;
 }
 
@@ -174,6 +193,8 @@ opening_close(struct rpcd *p)
 {
 	while (p->http_fd_count > 0)
 		close(p->http_fds[--p->http_fd_count]);
+	while (p->https_fd_count > 0)
+		close(p->https_fds[--p->https_fd_count]);
 	if (p->rpc_fd >= 0)
 		close(p->rpc_fd);
 	if (p->check_monitor >= 0)

@@ -33,8 +33,8 @@ struct rpcd {
 	unsigned servers;		/* of this datacenter that were alive then */
 
 	/* opened with privileges */
-	int http_fds[FDS_MAX];
-	unsigned http_fd_count;
+	int http_fds[FDS_MAX], https_fds[FDS_MAX];
+	unsigned http_fd_count, https_fd_count;
 	int rpc_fd;			/* -1 on a client */
 	int check_monitor, docker_monitor;	/* channels to them, -1: none */
 	int dns_monitor;		/* the same; -1: no DNS */
@@ -73,6 +73,8 @@ struct rpcd {
 	struct queries *queries;
 	struct log_streams *log_streams;
 	struct gzip *gzip;
+	struct tls_server *tls;		/* NULL: no HTTPS */
+	struct tls_renewal *tls_renewal;	/* the same */
 	struct http *http;
 	struct failovers failovers;
 	struct api api;

@@ -36,7 +36,7 @@ struct daemon_spec {
 		const char *key;		/* NULL: none */
 		const struct conf_list *list;
 		const uint16_t *port;		/* 0: none is bound.  May be NULL */
-	} addresses[2];
+	} addresses[3];
 	/*
 	 * The most descriptors that the configuration lets it have, and the keys that say so: where the kernel allows
 	 * fewer, there is one warning at the start.  May be NULL.

@@ -146,7 +146,7 @@ tls_renewal_take(struct tls_renewal *r, const struct keys_files *files)
 	return TV_OK;
 }
 
-/* Other files come by themselves; authorities that are new to rpcd.conf are awaited, as there is nothing to ask with. */
+/* Other files come by themselves; authorities that are new to rpcd.conf are awaited: without, nothing can be asked. */
 void
 tls_renewal_reload(struct tls_renewal *r)
 {
