@@ -360,6 +360,7 @@ audit_end(struct request *r, bool cut)
 	struct audit_record rec = {
 		.wall_ms = clock_wall_ns() / 1000000, .node = api->cluster->node_name,
 		.client = r->head.client_ip, .uid = r->head.on_socket ? r->head.uid : -1,
+		.certificate = r->head.peer_san,
 		.operation = operation_of(r, op), .method = r->endpoint->method, .path = r->endpoint->path,
 		.resource = resource_of(r, op), .outcome = outcome_of(r, cut),
 		.status = r->answered ? r->answer.status : 0,

@@ -34,6 +34,8 @@ request_log(const struct request *r, struct mono took)
 	bool read = r->head.target.len > 0;
 	log_safe(span_str(read ? r->head.method : "-"), method, sizeof(method));
 	log_safe(read ? shown(r->head.target) : span_str("-"), path, sizeof(path));
-	log_debug("http", "%s %s %s %" PRId64 " us %s", method, path, status, took.ns / 1000,
-	    r->head.on_socket ? "rpcd.sock" : r->head.client_ip == NULL ? "-" : r->head.client_ip);
+	log_debug("http", "%s %s %s %" PRId64 " us %s%s%s%s", method, path, status, took.ns / 1000,
+	    r->head.on_socket ? "rpcd.sock" : r->head.client_ip == NULL ? "-" : r->head.client_ip,
+	    r->head.on_tls ? " TLS" : "", r->head.peer_san != NULL ? " " : "",
+	    r->head.peer_san != NULL ? r->head.peer_san : "");
 }

@@ -10,6 +10,7 @@
 
 #define WORD_MAX 128		/* node, accessor, operation, path... */
 #define NAME_MAX_BYTES 768
+#define CERTIFICATE_MAX 256		/* the name in a client's certificate */
 #define LISTED_MAX 128		/* each of the names of a transaction */
 #define LINE_USUAL 448		/* bytes that hold most lines */
 #define ESCAPE_MAX 12		/* bytes that one character becomes: a pair of surrogates */
@@ -164,6 +165,10 @@ audit_line(const struct audit_record *rec, struct buf *out)
 	if (rec->uid >= 0) {
 		put_field(out, "uid");
 		buf_decimal(out, (uint64_t)rec->uid);
+	}
+	if (rec->certificate != NULL) {
+		put_field(out, "certificate");
+		put_string(out, span_str(rec->certificate), CERTIFICATE_MAX, false);
 	}
 	put_text(out, "operation", rec->operation);
 	put_text(out, "method", rec->method);

@@ -7,7 +7,7 @@
 
 #include "common/base/buf.h"
 
-#define AUDIT_LINE_MAX 3328		/* bytes of a line, without its newline */
+#define AUDIT_LINE_MAX 3600		/* bytes of a line, without its newline */
 #define AUDIT_NAMES_MAX 8		/* of the objects of a transaction */
 
 enum audit_outcome {
@@ -23,6 +23,7 @@ struct audit_record {
 	const char *node;		/* always: this one, which was asked */
 	const char *client;		/* an IP address */
 	int64_t uid;			/* of the client, over the unix socket; -1: left out */
+	const char *certificate;	/* the name in the client's certificate, over TLS */
 	const char *operation;		/* always: "KVS.Apply", "agent/leave" */
 	const char *method;		/* always */
 	const char *path;		/* of the endpoint: names that follow it are not in it */

@@ -70,6 +70,9 @@ START_TEST(a_line)
 	    "\"client\":\"10.0.0.9\",\"operation\":\"KVS.Apply\",\"method\":\"PUT\",\"path\":\"/v1/kv/\","
 	    "\"resource\":\"key\",\"name\":\"a/b\",\"datacenter\":\"dc1\",\"outcome\":\"ok\",\"status\":200,"
 	    "\"index\":7,\"accessor\":\"anonymous\"}");
+	rec.certificate = "cn:\"a\"";
+	ck_assert_ptr_nonnull(strstr(line_of(&rec, SPAN_NONE), "\"client\":\"10.0.0.9\",\"certificate\":\"cn:\\\"a\\\"\","
+	    "\"operation\""));
 }
 END_TEST
 
@@ -169,6 +172,8 @@ START_TEST(long_names_are_cut)
 	rec.names = names;
 	rec.name_count = 1000;
 	rec.operations = 1000;
+	control[sizeof(control) - 1] = '\0';
+	rec.certificate = rec.client = rec.node = rec.path = (const char *)control;
 	v = json_loads(line_of(&rec, long_name), 0, NULL);
 	ck_assert_ptr_nonnull(v);
 	ck_assert_uint_eq(json_array_size(json_object_get(v, "names")), AUDIT_NAMES_MAX);
