@@ -20,6 +20,7 @@
 #include "rpcd/replicate/replicate.h"
 #include "rpcd/route/link_server.h"
 #include "rpcd/rpcd.h"
+#include "rpcd/tls/tls_renewal.h"
 
 struct number {
 	const char *name;
@@ -247,6 +248,45 @@ put_keys(const struct rpcd *p, struct buf *b)
 		{ "keys_files_changed", keys.changes }, { "keys_files_bad", keys.bad });
 }
 
+/* Days are none without a certificate, and then no metric either. */
+static unsigned
+put_days(struct buf *b, const char *name, int64_t not_after)
+{
+	int64_t now = clock_wall_ns() / 1000000000;
+
+	if (not_after != 0)
+		return PUT_NUMBERS(b, { name, tls_renewal_days(not_after, now) });
+	put_text(b, name, "none");
+	return 1;
+}
+
+static unsigned
+put_tls(const struct rpcd *p, struct buf *b)
+{
+	struct tls_server_stats tls = { .full = 0 };
+	struct keys_stats keys;
+	int64_t now = clock_wall_ns() / 1000000000;
+
+	keys_stats(p->keys, &keys);
+	if (p->tls != NULL)
+		tls_server_stats(p->tls, &tls);
+	unsigned n = put_days(b, "tls_certificate_days", keys.not_after) +
+	    put_days(b, "tls_authorities_days", keys.ca_not_after);
+	if (keys.not_after != 0)
+		n += PUT_NUMBERS(b, { "tls_certificate_seconds",
+		    keys.not_after > now ? (uint64_t)(keys.not_after - now) : 0 });
+	return n + PUT_NUMBERS(b,
+		{ "tls_handshakes_full", tls.full }, { "tls_handshakes_resumed", tls.resumed },
+		{ "tls_sessions_1_2", tls.tls12 }, { "tls_sessions_1_3", tls.tls13 },
+		{ "tls_client_certificates", tls.client_certs },
+		{ "tls_failed_not_tls", tls.failed_not_tls }, { "tls_failed_no_match", tls.failed_no_match },
+		{ "tls_failed_client_certificate", tls.failed_client_cert },
+		{ "tls_failed_refused", tls.failed_refused }, { "tls_failed_cut", tls.failed_cut },
+		{ "tls_failed_signer", tls.failed_signer }, { "tls_failed_other", tls.failed_other },
+		{ "tls_handshakes_refused", tls.refused_full }, { "tls_handshakes_waiting", tls.waiting },
+		{ "tls_handshakes_waiting_most", tls.waiting_most }, { "tls_threads", tls.threads });
+}
+
 static unsigned
 put_events(const struct rpcd *p, struct buf *b)
 {
@@ -348,6 +388,7 @@ info_put(void *ctx, struct buf *b)
 	n += put_blocked(p, b);
 	n += put_dns(p, b);
 	n += put_keys(p, b);
+	n += put_tls(p, b);
 	n += put_events(p, b);
 	n += put_work(p, b);
 	n += histogram_info(&p->api.stats.took, "http", put_text, b);

@@ -32,6 +32,7 @@
 #include "rpcd/replicate/replicate.h"
 #include "rpcd/route/link_server.h"
 #include "rpcd/rpcd.h"
+#include "rpcd/tls/tls_renewal.h"
 
 #define FRAME_OVERHEAD 4096		/* of a request beside its arguments */
 #define CACHE_QUERY_TIME MONO_S(600)	/* as long as a blocking query may be in Consul */
@@ -527,14 +528,33 @@ start_dns(struct rpcd *p)
 	return p->dns != NULL;
 }
 
+/* With the first certificate: who came before it has waited. */
+static enum tv_err
+serve_https(struct rpcd *p)
+{
+	enum tv_err err = TV_OK;
+
+	while (p->https_fd_count > 0 && err == TV_OK)
+		err = http_listen(p->http, p->https_fds[--p->https_fd_count], p->tls);
+	return err;
+}
+
 /* Certificates of HTTPS: the first ones, or others.  Without any rpcd is not ready. */
 static void
-on_key_files(void *ctx, const struct keys_files *files UNUSED)
+on_key_files(void *ctx, const struct keys_files *files)
 {
 	struct rpcd *p = ctx;
+	enum tv_err err = tls_renewal_take(p->tls_renewal, files);
 
-	if (!p->has_certificate)
-		daemon_ready("serving");
+	if (p->has_certificate)
+		return;
+	if (err == TV_OK && (err = serve_https(p)) != TV_OK)
+		log_err("rpcd", "no memory for HTTPS");
+	if (err != TV_OK) {
+		daemon_quit(1);
+		return;
+	}
+	daemon_ready("serving");
 	p->has_certificate = true;
 }
 
@@ -556,11 +576,25 @@ keys_lost(void *ctx UNUSED)
 	daemon_quit(1);
 }
 
+static enum tv_err
+sign(void *ctx, uint64_t number, enum keys_alg alg, struct span what, uint8_t *sig, size_t *len, struct mono deadline)
+{
+	const struct rpcd *p = ctx;
+
+	return keys_sign(p->keys, number, alg, what, sig, len, deadline);
+}
+
 static bool
 start_keys(struct rpcd *p)
 {
 	if (p->keys_monitor < 0)
 		return true;
+	p->tls = tls_server_new(&(struct tls_server_conf){
+		.loop = p->loop, .sign = sign, .ctx = p, .handshake_timeout = p->conf.https_handshake_timeout,
+	});
+	p->tls_renewal = p->tls == NULL ? NULL : tls_renewal_new(p->loop, p->tls, &p->conf);
+	if (p->tls_renewal == NULL)
+		return false;
 	p->keys = keys_new(&(struct keys_conf){
 		.loop = p->loop, .monitor = p->keys_monitor, .conf = &p->conf, .log_level = rpcd_log_level(p),
 		.on_files = on_key_files, .on_bad = on_key_trouble, .lost = keys_lost, .ctx = p,
@@ -583,6 +617,8 @@ reload(struct daemon_spec *d)
 	const struct tls_client_conf tls = tls_of_checks(p);
 	checks_reload(p->checks, rpcd_log_level(p), &tls);
 	dns_process_reload(p->dns, rpcd_log_level(p));
+	if (p->tls_renewal != NULL)
+		tls_renewal_reload(p->tls_renewal);
 	keys_reload(p->keys, rpcd_log_level(p));
 	acl_replicator_wake(p->replicator);
 	registry_token_changed(p->registry);
@@ -777,6 +813,9 @@ stop_rpcd(struct daemon_spec *d)
 	loop_turns_stop(&p->turns);
 	ev_timer_stop(p->loop, &p->look_servers);
 	http_free(p->http);
+	keys_close(p->keys);		/* so that no handshake waits for a signature any more */
+	tls_renewal_free(p->tls_renewal);
+	tls_server_free(p->tls);
 	keys_free(p->keys);
 	dns_process_free(p->dns);
 	dns_explainer_free(p->dns_explainer);

@@ -53,7 +53,8 @@ static const struct section_kind {
 	    "peers_unproven dns_conns dns_facts dns_facts_bytes dns_follows dns_processes dns_rendered_bytes "
 	    "dns_under_way "
 	    "check_lookups_waiting check_processes check_runs_under_way checks_run_here "
-	    "registrations_blocked registrations_blocked_outdated services uptime_s " },
+	    "registrations_blocked registrations_blocked_outdated services tls_authorities_days tls_certificate_days "
+	    "tls_certificate_seconds tls_handshakes_waiting tls_handshakes_waiting_most tls_threads uptime_s " },
 };
 
 struct metric {
@@ -157,6 +158,7 @@ consul_number(const struct metric *m)
 		{ "rpcd", "cache_fetches_failed", "consul.cache.fetch_error" },
 		{ "rpcd", "cache_expired", "consul.cache.evict_expired" },
 		{ "rpcd", "cache_refused", "consul.cache.bypass" },
+		{ "rpcd", "tls_certificate_seconds", "consul.agent.tls.cert.expiry" },
 		{ "state", "nodes", "consul.state.nodes" },
 		{ "state", "services", "consul.state.service_instances" },
 		{ "raft", "applied_index", "consul.raft.applied_index" },
