@@ -590,7 +590,8 @@ start_keys(struct rpcd *p)
 	if (p->keys_monitor < 0)
 		return true;
 	p->tls = tls_server_new(&(struct tls_server_conf){
-		.loop = p->loop, .sign = sign, .ctx = p, .handshake_timeout = p->conf.https_handshake_timeout,
+		.loop = p->loop, .sign = sign, .ctx = p, .h2 = true,
+		.handshake_timeout = p->conf.https_handshake_timeout,
 	});
 	p->tls_renewal = p->tls == NULL ? NULL : tls_renewal_new(p->loop, p->tls, &p->conf);
 	if (p->tls_renewal == NULL)

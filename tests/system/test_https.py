@@ -144,12 +144,13 @@ def test_clients():
         for option, version in (("--tls-max", "1.2"), ("--tlsv1.3", None)):
             args = [option] + ([version] if version else [])
             site.curl(*args, "-T", site.path("value"), site.url + "/v1/kv/long")
-            p = site.curl(*args, "--http1.1", "-w", "%{num_connects} ", site.url + "/v1/kv/long?raw", site.url + "/v1/kv/long?raw",
-                          "-o", site.path("a"), "-o", site.path("b"))
-            assert p.stdout == b"1 0 ", p
-            for name in "ab":
-                with open(site.path(name), "rb") as f:
-                    assert f.read() == value
+            for spoken, shown in (("--http1.1", b"1.1"), ("--http2", b"2")):
+                p = site.curl(*args, spoken, "-w", "%{http_version} %{num_connects} ", site.url + "/v1/kv/long?raw",
+                              site.url + "/v1/kv/long?raw", "-o", site.path("a"), "-o", site.path("b"))
+                assert p.stdout == shown + b" 1 " + shown + b" 0 ", p
+                for name in "ab":
+                    with open(site.path(name), "rb") as f:
+                        assert f.read() == value
         assert site.curl("--resolve", "other.example:%d:%s" % (PORT, site.node.addr), "https://other.example:%d/" % PORT,
                          check=False).returncode == 60
         with site.connect() as s:
