@@ -48,8 +48,8 @@ noinst_LIBRARIES += raftd/liblogin.a
 raftd_liblogin_a_SOURCES = \
 	raftd/login/method_config.c raftd/login/method_config.h raftd/login/jwt.c raftd/login/jwt.h raftd/login/claims.c raftd/login/claims.h \
 	raftd/login/login.c raftd/login/login.h raftd/login/jwks.c raftd/login/jwks.h raftd/login/issuers.c raftd/login/issuers.h
-raftd_liblogin_a_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS) $(JANSSON_CFLAGS)
-LOGIN_LIBS = raftd/liblogin.a common/libtvjson.a common/libtvcore.a $(JANSSON_LIBS) $(GNUTLS_LIBS) $(SODIUM_LIBS) $(PCRE2_LIBS) -lm
+raftd_liblogin_a_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS) $(JANSSON_CFLAGS)
+LOGIN_LIBS = raftd/liblogin.a common/libtvjson.a common/libtvcore.a $(JANSSON_LIBS) $(CRYPTO_LIBS) $(SODIUM_LIBS) $(PCRE2_LIBS) -lm
 
 # The shell: pure parts apart, so that their tests link without libev.
 noinst_LIBRARIES += raftd/libraftshell.a
@@ -84,11 +84,11 @@ raftd_raftd_SOURCES = \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \
 	raftd/leader/first_token.c raftd/leader/first_token.h \
 	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h raftd/leader/strays.c raftd/leader/strays.h raftd/leader/members_view.c raftd/leader/members_view.h raftd/leader/claims.c raftd/leader/claims.h raftd/leader/refusals.c raftd/leader/refusals.h
-raftd_raftd_LDADD = raftd/libraftshell.a raftd/liblogin.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvjson.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) $(JANSSON_LIBS) $(GNUTLS_LIBS) -lpthread -lm
+raftd_raftd_LDADD = raftd/libraftshell.a raftd/liblogin.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvjson.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) -lpthread -lm
 
 # raftd-fetch, the program of "raftd: fetch": it alone of raftd needs libcurl.
 sbin_PROGRAMS += raftd/raftd-fetch
 raftd_raftd_fetch_SOURCES = raftd/fetch/main.c raftd/fetch/get.c raftd/fetch/get.h raftd/fetch/launch.h
-raftd_raftd_fetch_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS) $(JANSSON_CFLAGS)
-raftd_raftd_fetch_LDADD = raftd/liblogin.a common/libtvjson.a $(RT_LIBS) $(JANSSON_LIBS) $(CURL_LIBS) $(GNUTLS_LIBS) $(PCRE2_LIBS) -lm
+raftd_raftd_fetch_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS) $(JANSSON_CFLAGS)
+raftd_raftd_fetch_LDADD = raftd/liblogin.a common/libtvjson.a $(RT_LIBS) $(JANSSON_LIBS) $(CURL_LIBS) $(CRYPTO_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += raftd/README.md raftd/core/README.md

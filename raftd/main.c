@@ -16,6 +16,7 @@
 #include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
+#include "raftd/login/jwt.h"
 #include "raftd/login/serve/key_fetch.h"
 #include "raftd/members/autopilot.h"
 #include "raftd/members/bootstrap.h"
@@ -109,7 +110,7 @@ raftd_open(struct daemon_spec *spec, char *errbuf, size_t cap)
 	enum tv_err err;
 
 	key_fetch_open(d);
-	err = load_psks(d, errbuf, cap);
+	err = jwt_begin() ? load_psks(d, errbuf, cap) : tv_fail(errbuf, cap, TV_ENOMEM, "%s", tv_strerror(TV_ENOMEM));
 	if (err == TV_OK)
 		err = bind_sockets(d, errbuf, cap);
 	return err;

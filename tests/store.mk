@@ -46,13 +46,13 @@ tests_unit_check_fsm_may_LDADD = common/libtvjson.a $(FSM_LIBS) $(JANSSON_LIBS)
 tests_unit_check_rights_race_SOURCES = tests/unit/check_rights_race.c $(FSM_KIT)
 tests_unit_check_rights_race_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_acl_auth_SOURCES = tests/unit/check_fsm_acl_auth.c tests/unit/jwt_kit.h $(FSM_KIT)
-tests_unit_check_fsm_acl_auth_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
-tests_unit_check_fsm_acl_auth_LDADD = raftd/liblogin.a common/libtvjson.a $(FSM_LIBS) $(JANSSON_LIBS) $(GNUTLS_LIBS)
+tests_unit_check_fsm_acl_auth_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)
+tests_unit_check_fsm_acl_auth_LDADD = raftd/liblogin.a common/libtvjson.a $(FSM_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS)
 tests_unit_check_jwt_SOURCES = tests/unit/check_jwt.c tests/unit/jwt_kit.h
-tests_unit_check_jwt_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
+tests_unit_check_jwt_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)
 tests_unit_check_jwt_LDADD = $(LOGIN_LIBS) $(CHECK_LIBS)
 tests_unit_check_jwks_SOURCES = tests/unit/check_jwks.c tests/unit/jwt_kit.h
-tests_unit_check_jwks_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
+tests_unit_check_jwks_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)
 tests_unit_check_jwks_LDADD = $(LOGIN_LIBS) $(CHECK_LIBS)
 tests_unit_check_fsm_threads_SOURCES = tests/unit/check_fsm_threads.c tests/sim/fsm_batch.h $(FSM_KIT)
 tests_unit_check_fsm_threads_LDADD = $(FSM_LIBS)
@@ -82,13 +82,13 @@ tests_fuzz_replay_state_LDADD = raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS
 # Auth methods, bearer tokens, claims.
 FUZZ_REPLAYS += tests/fuzz/replay_jwt
 tests_fuzz_replay_jwt_SOURCES = tests/fuzz/fuzz_jwt.c tests/fuzz/replay.c
-tests_fuzz_replay_jwt_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
+tests_fuzz_replay_jwt_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)
 tests_fuzz_replay_jwt_LDADD = $(LOGIN_LIBS)
 
 # What issuers publish, and what the process that has read it says.
 FUZZ_REPLAYS += tests/fuzz/replay_jwks
 tests_fuzz_replay_jwks_SOURCES = tests/fuzz/fuzz_jwks.c tests/fuzz/replay.c
-tests_fuzz_replay_jwks_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS)
+tests_fuzz_replay_jwks_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)
 tests_fuzz_replay_jwks_LDADD = $(LOGIN_LIBS)
 
 # Transactions, from the body to the state.

@@ -63,9 +63,15 @@ read_pem(const char *path, struct buf *out, const struct why *why)
 	return error == 0 || refuse_file(why, path, error, "");
 }
 
+/* No one is there to be asked for it. */
+static int
+no_password(char *dst UNUSED, int cap UNUSED, int writing UNUSED, void *ctx UNUSED)
+{
+	return -1;
+}
+
 /* -- authorities -- */
 
-/* What the file has, and its certificates of revocation, too. */
 static bool
 read_authorities(X509_STORE *store, const char *path, const struct why *why)
 {
@@ -75,7 +81,7 @@ read_authorities(X509_STORE *store, const char *path, const struct why *why)
 	bool ok = read_pem(path, &pem, why);
 	BIO *in = ok ? BIO_new_mem_buf(pem.len > 0 ? (const void *)pem.data : "", (int)pem.len) : NULL;
 
-	while (in != NULL && (one = PEM_read_bio_X509(in, NULL, NULL, NULL)) != NULL) {
+	while (in != NULL && (one = PEM_read_bio_X509(in, NULL, no_password, NULL)) != NULL) {
 		ok = X509_STORE_add_cert(store, one) == 1 && ok;
 		X509_free(one);
 		count++;
@@ -153,14 +159,14 @@ use_chain(SSL_CTX *ctx, const char *path, const struct why *why)
 	struct buf pem = BUF_INIT(TLS_FILE_BYTES_MAX);
 	bool ok = read_pem(path, &pem, why);
 	BIO *in = ok ? BIO_new_mem_buf(pem.len > 0 ? (const void *)pem.data : "", (int)pem.len) : NULL;
-	X509 *one = in == NULL ? NULL : PEM_read_bio_X509_AUX(in, NULL, NULL, NULL);
+	X509 *one = in == NULL ? NULL : PEM_read_bio_X509_AUX(in, NULL, no_password, NULL);
 
 	if (ok && one == NULL)
 		ok = refuse_file(why, path, 0, "there is no certificate in it");
 	else if (ok && SSL_CTX_use_certificate(ctx, one) != 1)
 		ok = refuse_file(why, path, 0, "its certificate cannot be used");
 	X509_free(one);
-	while (ok && (one = PEM_read_bio_X509(in, NULL, NULL, NULL)) != NULL)
+	while (ok && (one = PEM_read_bio_X509(in, NULL, no_password, NULL)) != NULL)
 		if (SSL_CTX_add0_chain_cert(ctx, one) != 1) {
 			X509_free(one);
 			ok = refuse_file(why, path, 0, "one of its certificates cannot be used");
@@ -169,12 +175,6 @@ use_chain(SSL_CTX *ctx, const char *path, const struct why *why)
 	buf_done(&pem);
 	ERR_clear_error();
 	return ok;
-}
-
-static int
-no_password(char *dst UNUSED, int cap UNUSED, int writing UNUSED, void *ctx UNUSED)
-{
-	return -1;
 }
 
 static bool

@@ -144,7 +144,7 @@ serve(struct fetcher *f, const struct frame *question, bool best_effort)
 	char errbuf[512] = "";
 	enum tv_err err = msg_read(&msg_fetch_schema, question->body, NULL, &f->ask);
 
-	if (err == TV_OK && (!keep_authorities(f) || !get_init()))
+	if (err == TV_OK && (!keep_authorities(f) || !jwt_begin() || !get_init()))
 		err = TV_ENOMEM;
 	if (err == TV_OK)
 		err = wall(best_effort, errbuf, sizeof(errbuf));

@@ -57,9 +57,9 @@ read_rsa(json_t *key, struct jwt_key *out, struct buf *why)
 static enum tv_err
 read_point(json_t *key, struct jwt_key *out, struct buf *why)
 {
-	static const struct { const char *name, *type; gnutls_ecc_curve_t curve; } curves[] = {
-		{ "P-256", "EC", GNUTLS_ECC_CURVE_SECP256R1 }, { "P-384", "EC", GNUTLS_ECC_CURVE_SECP384R1 },
-		{ "P-521", "EC", GNUTLS_ECC_CURVE_SECP521R1 }, { "Ed25519", "OKP", GNUTLS_ECC_CURVE_ED25519 },
+	static const struct { const char *name, *type; enum jwt_kind curve; } curves[] = {
+		{ "P-256", "EC", JWT_P256 }, { "P-384", "EC", JWT_P384 }, { "P-521", "EC", JWT_P521 },
+		{ "Ed25519", "OKP", JWT_ED25519 },
 	};
 	struct span name = text_of(key, "crv"), type = text_of(key, "kty");
 	struct buf x = BUF_INIT(NUMBER_BYTES_MAX), y = BUF_INIT(NUMBER_BYTES_MAX);
@@ -188,15 +188,11 @@ jwks_put(const struct jwks *set, struct arena *a, struct msg_fetched *out)
 	out->keys = (struct obj_list){ .v = v, .set = true };
 	out->algorithms = set->algorithms;
 	for (unsigned i = 0; i < set->count && v != NULL; i++) {
-		gnutls_datum_t der = { NULL, 0 };
+		enum tv_err err = jwt_key_to_der(&set->keys[i], a, &v[i].der);
 
-		if (gnutls_pubkey_export2(set->keys[i].pub, GNUTLS_X509_FMT_DER, &der) != 0)
-			return TV_ENOMEM;
+		if (err != TV_OK)
+			return err;
 		v[i].id = set->keys[i].id;
-		v[i].der = arena_copy(a, span_of(der.data, der.size));
-		gnutls_free(der.data);
-		if (v[i].der.p == NULL)
-			return TV_ENOMEM;
 		out->keys.n++;
 	}
 	return v == NULL ? TV_ENOMEM : TV_OK;

@@ -1,6 +1,14 @@
 /* See jwt.h. */
-#include <gnutls/crypto.h>
-#include <gnutls/x509.h>
+#include <openssl/core_names.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/param_build.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
+#include <openssl/x509.h>
+#include <limits.h>
+#include <string.h>
 
 #include "common/record/records.h"
 #include "common/text/base64.h"
@@ -10,27 +18,24 @@
 #define HEAD_BYTES_MAX 1024		/* of a head, decoded */
 #define UNSIGNED "no known key successfully validated the token signature"
 #define MALFORMED "error parsing token: "
+#define NO_KEY "data does not contain any valid RSA, ECDSA, or ED25519 public keys"
+#define COORDINATE_BYTES_MAX 66u	/* of a point of P-521 */
 #define EXPONENT_BYTES_MAX 4u		/* of an RSA key: a larger one makes each look at a signature slow */
 
 /* -- algorithms -- */
 
 static const struct algorithm {
 	const char *name;
-	gnutls_pk_algorithm_t key;
-	gnutls_sign_algorithm_t sign;
-	gnutls_ecc_curve_t curve;
+	enum jwt_kind key;
+	const char *digest;		/* NULL: the signature has one of its own */
+	bool pss;			/* of RSA: RSASSA-PSS, whose salt is as long as the digest */
 	size_t half;			/* bytes of either number of an ECDSA signature */
 } algorithms[] = {
-	{ "RS256", GNUTLS_PK_RSA, GNUTLS_SIGN_RSA_SHA256, GNUTLS_ECC_CURVE_INVALID, 0 },
-	{ "RS384", GNUTLS_PK_RSA, GNUTLS_SIGN_RSA_SHA384, GNUTLS_ECC_CURVE_INVALID, 0 },
-	{ "RS512", GNUTLS_PK_RSA, GNUTLS_SIGN_RSA_SHA512, GNUTLS_ECC_CURVE_INVALID, 0 },
-	{ "PS256", GNUTLS_PK_RSA, GNUTLS_SIGN_RSA_PSS_RSAE_SHA256, GNUTLS_ECC_CURVE_INVALID, 0 },
-	{ "PS384", GNUTLS_PK_RSA, GNUTLS_SIGN_RSA_PSS_RSAE_SHA384, GNUTLS_ECC_CURVE_INVALID, 0 },
-	{ "PS512", GNUTLS_PK_RSA, GNUTLS_SIGN_RSA_PSS_RSAE_SHA512, GNUTLS_ECC_CURVE_INVALID, 0 },
-	{ "ES256", GNUTLS_PK_ECDSA, GNUTLS_SIGN_ECDSA_SHA256, GNUTLS_ECC_CURVE_SECP256R1, 32 },
-	{ "ES384", GNUTLS_PK_ECDSA, GNUTLS_SIGN_ECDSA_SHA384, GNUTLS_ECC_CURVE_SECP384R1, 48 },
-	{ "ES512", GNUTLS_PK_ECDSA, GNUTLS_SIGN_ECDSA_SHA512, GNUTLS_ECC_CURVE_SECP521R1, 66 },
-	{ "EdDSA", GNUTLS_PK_EDDSA_ED25519, GNUTLS_SIGN_EDDSA_ED25519, GNUTLS_ECC_CURVE_INVALID, 0 },
+	{ "RS256", JWT_RSA, "SHA256", false, 0 }, { "RS384", JWT_RSA, "SHA384", false, 0 },
+	{ "RS512", JWT_RSA, "SHA512", false, 0 }, { "PS256", JWT_RSA, "SHA256", true, 0 },
+	{ "PS384", JWT_RSA, "SHA384", true, 0 }, { "PS512", JWT_RSA, "SHA512", true, 0 },
+	{ "ES256", JWT_P256, "SHA256", false, 32 }, { "ES384", JWT_P384, "SHA384", false, 48 },
+	{ "ES512", JWT_P521, "SHA512", false, 66 }, { "EdDSA", JWT_ED25519, NULL, false, 0 },
 };
 
 static const struct algorithm *
@@ -58,161 +63,268 @@ jwt_algorithm_bit(struct span name)
 
 /* -- keys -- */
 
-static int
-import_certificate(gnutls_pubkey_t pub, const gnutls_datum_t *pem)
-{
-	gnutls_x509_crt_t crt;
-	int ret = gnutls_x509_crt_init(&crt);
+static const struct { enum jwt_kind kind; const char *name; size_t bytes; } curves[] = {
+	{ JWT_P256, "prime256v1", 32 }, { JWT_P384, "secp384r1", 48 }, { JWT_P521, "secp521r1", 66 },
+};
 
-	if (ret != 0)
-		return ret;
-	ret = gnutls_x509_crt_import(crt, pem, GNUTLS_X509_FMT_PEM);
-	if (ret == 0)
-		ret = gnutls_pubkey_import_x509(pub, crt, 0);
-	gnutls_x509_crt_deinit(crt);
-	return ret;
+bool
+jwt_begin(void)
+{
+	return OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) == 1;
 }
 
 /* Of an RSA key. */
 static bool
-exponent_is_small(gnutls_pubkey_t pub)
+exponent_is_small(const EVP_PKEY *pub)
 {
-	gnutls_datum_t n = { NULL, 0 }, e = { NULL, 0 };
-	bool small = gnutls_pubkey_export_rsa_raw2(pub, &n, &e, 0) == 0;
-	unsigned zeros = 0;
+	BIGNUM *e = NULL;
+	bool small = EVP_PKEY_get_bn_param(pub, OSSL_PKEY_PARAM_RSA_E, &e) == 1 && !BN_is_zero(e) &&
+	    (unsigned)BN_num_bytes(e) <= EXPONENT_BYTES_MAX;
 
-	while (small && zeros < e.size && e.data[zeros] == 0)
-		zeros++;
-	small = small && e.size > zeros && e.size - zeros <= EXPONENT_BYTES_MAX;
-	gnutls_free(n.data);
-	gnutls_free(e.data);
+	BN_free(e);
 	return small;
+}
+
+static enum jwt_kind
+kind_of(const EVP_PKEY *pub)
+{
+	char name[64] = "";
+
+	if (EVP_PKEY_is_a(pub, "RSA"))
+		return JWT_RSA;
+	if (EVP_PKEY_is_a(pub, "ED25519"))
+		return JWT_ED25519;
+	if (EVP_PKEY_get_group_name(pub, name, sizeof(name), NULL) == 1)
+		for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++)
+			if (strcmp(name, curves[i].name) == 0)
+				return curves[i].kind;
+	return JWT_UNKNOWN;
+}
+
+/* Of a curve: it is on it. */
+static bool
+is_point(EVP_PKEY *pub)
+{
+	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new(pub, NULL);
+	bool good = ctx != NULL && EVP_PKEY_public_check_quick(ctx) == 1;
+
+	EVP_PKEY_CTX_free(ctx);
+	return good;
 }
 
 /* What is taken of a key that could be read. */
 static bool
 examine(struct jwt_key *k, struct buf *why)
 {
-	unsigned bits = 0;
-	int algorithm = gnutls_pubkey_get_pk_algorithm(k->pub, &bits);
+	unsigned bits = (unsigned)EVP_PKEY_get_bits(k->pub);
 
-	k->algorithm = algorithm < 0 ? GNUTLS_PK_UNKNOWN : (gnutls_pk_algorithm_t)algorithm;
-	k->curve = GNUTLS_ECC_CURVE_INVALID;
-	if (k->algorithm == GNUTLS_PK_RSA && (bits < JWT_RSA_BITS_MIN || bits > JWT_RSA_BITS_MAX)) {
+	k->kind = kind_of(k->pub);
+	if (k->kind == JWT_RSA && (bits < JWT_RSA_BITS_MIN || bits > JWT_RSA_BITS_MAX)) {
 		buf_printf(why, "RSA keys of %u to %u bits are taken, and this one has %u", JWT_RSA_BITS_MIN, JWT_RSA_BITS_MAX, bits);
 		return false;
 	}
-	if (k->algorithm == GNUTLS_PK_RSA && !exponent_is_small(k->pub)) {
+	if (k->kind == JWT_RSA && !exponent_is_small(k->pub)) {
 		buf_printf(why, "RSA keys whose exponent is longer than %u bytes are not taken", EXPONENT_BYTES_MAX);
 		return false;
 	}
-	if (k->algorithm == GNUTLS_PK_ECDSA) {
-		if (gnutls_pubkey_export_ecc_raw2(k->pub, &k->curve, NULL, NULL, 0) < 0)
-			k->curve = GNUTLS_ECC_CURVE_INVALID;
-		if (k->curve != GNUTLS_ECC_CURVE_SECP256R1 && k->curve != GNUTLS_ECC_CURVE_SECP384R1 &&
-		    k->curve != GNUTLS_ECC_CURVE_SECP521R1) {
-			buf_puts(why, "of elliptic curves P-256, P-384 and P-521 are taken, and Ed25519");
-			return false;
-		}
+	if (k->kind == JWT_UNKNOWN && EVP_PKEY_is_a(k->pub, "EC")) {
+		buf_puts(why, "of elliptic curves P-256, P-384 and P-521 are taken, and Ed25519");
+		return false;
 	}
-	if (k->algorithm == GNUTLS_PK_RSA || k->algorithm == GNUTLS_PK_ECDSA || k->algorithm == GNUTLS_PK_EDDSA_ED25519)
+	if (k->kind == JWT_RSA || k->kind == JWT_ED25519 || (k->kind != JWT_UNKNOWN && is_point(k->pub)))
 		return true;
-	buf_puts(why, "data does not contain any valid RSA, ECDSA, or ED25519 public keys");
+	buf_puts(why, NO_KEY);
 	return false;
 }
 
-/* What came of reading it. */
+/* What came of reading it: out->pub, or NULL. */
 static enum tv_err
-settle(struct jwt_key *k, int ret, struct buf *why)
+settle(struct jwt_key *k, struct buf *why)
 {
-	if (ret == 0 && examine(k, why))
+	bool no_memory = k->pub == NULL && ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE;
+	bool good = k->pub != NULL && examine(k, why);
+
+	if (k->pub == NULL && !no_memory)
+		buf_puts(why, NO_KEY);
+	ERR_clear_error();
+	if (good)
 		return TV_OK;
-	if (ret != 0 && ret != GNUTLS_E_MEMORY_ERROR)
-		buf_puts(why, "data does not contain any valid RSA, ECDSA, or ED25519 public keys");
 	jwt_key_free(k);
-	return ret == GNUTLS_E_MEMORY_ERROR ? TV_ENOMEM : TV_EFORMAT;
+	return no_memory ? TV_ENOMEM : TV_EFORMAT;
 }
 
-static enum tv_err
-begin_key(struct jwt_key *k)
+/* A SubjectPublicKeyInfo, and nothing behind it. */
+static EVP_PKEY *
+key_of_der(const uint8_t *der, size_t len)
 {
-	*k = (struct jwt_key){ .pub = NULL };
-	if (gnutls_pubkey_init(&k->pub) == 0)
-		return TV_OK;
-	k->pub = NULL;
-	return TV_ENOMEM;
+	const unsigned char *at = der;
+	EVP_PKEY *pub = d2i_PUBKEY(NULL, &at, (long)len);
+
+	if (pub == NULL || at == der + len)
+		return pub;
+	EVP_PKEY_free(pub);
+	return NULL;
 }
 
-static gnutls_datum_t
-datum(struct span s)
+static EVP_PKEY *
+key_of_certificate(const uint8_t *der, size_t len)
 {
-	return (gnutls_datum_t){ (unsigned char *)(uintptr_t)s.p, (unsigned)s.len };
+	const unsigned char *at = der;
+	X509 *cert = d2i_X509(NULL, &at, (long)len);
+	EVP_PKEY *pub = cert == NULL ? NULL : X509_get_pubkey(cert);
+
+	X509_free(cert);
+	return pub;
+}
+
+/* Of the first block that is a public key, or else of the first that is a certificate.  Encrypted ones are none. */
+static EVP_PKEY *
+key_of_pem(struct span pem, const char *wanted)
+{
+	BIO *in = BIO_new_mem_buf(pem.p, (int)pem.len);
+	char *name = NULL, *header = NULL;
+	uint8_t *der = NULL;
+	EVP_PKEY *pub = NULL;
+	bool met = false;
+	long len;
+
+	while (in != NULL && !met && PEM_read_bio(in, &name, &header, &der, &len) == 1) {
+		if ((met = strcmp(name, wanted) == 0 && header[0] == '\0'))
+			pub = strcmp(wanted, PEM_STRING_PUBLIC) == 0 ? key_of_der(der, (size_t)len) :
+			    key_of_certificate(der, (size_t)len);
+		OPENSSL_free(name);
+		OPENSSL_free(header);
+		OPENSSL_free(der);
+	}
+	BIO_free(in);
+	return pub;
 }
 
 enum tv_err
 jwt_key_parse(struct span pem, struct jwt_key *out, struct buf *why)
 {
-	gnutls_datum_t text = datum(pem);
-	enum tv_err err = begin_key(out);
-	int ret;
-
-	if (err != TV_OK)
-		return err;
+	*out = (struct jwt_key){ .pub = NULL };
 	if (pem.len > JWT_KEY_BYTES_MAX) {
 		buf_printf(why, "it is longer than %u bytes", JWT_KEY_BYTES_MAX);
-		jwt_key_free(out);
 		return TV_EFORMAT;
 	}
-	ret = pem.len == 0 ? GNUTLS_E_BASE64_UNEXPECTED_HEADER_ERROR : gnutls_pubkey_import(out->pub, &text, GNUTLS_X509_FMT_PEM);
-	if (ret != 0 && pem.len > 0)
-		ret = import_certificate(out->pub, &text);
-	return settle(out, ret, why);
+	if (pem.len > 0 && (out->pub = key_of_pem(pem, PEM_STRING_PUBLIC)) == NULL)
+		out->pub = key_of_pem(pem, PEM_STRING_X509);
+	return settle(out, why);
 }
 
 enum tv_err
 jwt_key_from_der(struct span der, struct jwt_key *out, struct buf *why)
 {
-	gnutls_datum_t bytes = datum(der);
-	enum tv_err err = begin_key(out);
+	*out = (struct jwt_key){ .pub = NULL };
+	if (der.len > 0 && der.len <= JWT_KEY_BYTES_MAX)
+		out->pub = key_of_der(der.p, der.len);
+	return settle(out, why);
+}
 
-	if (err != TV_OK)
-		return err;
-	return settle(out, der.len == 0 || der.len > JWT_KEY_BYTES_MAX ? GNUTLS_E_ASN1_DER_ERROR :
-	    gnutls_pubkey_import(out->pub, &bytes, GNUTLS_X509_FMT_DER), why);
+/* Takes params. */
+static EVP_PKEY *
+key_of_params(const char *type, OSSL_PARAM *params)
+{
+	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, type, NULL);
+	EVP_PKEY *pub = NULL;
+
+	if (ctx == NULL || params == NULL || EVP_PKEY_fromdata_init(ctx) != 1 ||
+	    EVP_PKEY_fromdata(ctx, &pub, EVP_PKEY_PUBLIC_KEY, params) != 1)
+		pub = NULL;
+	EVP_PKEY_CTX_free(ctx);
+	OSSL_PARAM_free(params);
+	return pub;
 }
 
 enum tv_err
 jwt_key_from_rsa(struct span n, struct span e, struct jwt_key *out, struct buf *why)
 {
-	gnutls_datum_t modulus = datum(n), exponent = datum(e);
-	enum tv_err err = begin_key(out);
+	*out = (struct jwt_key){ .pub = NULL };
+	if (n.len == 0 || e.len == 0 || n.len > JWT_KEY_BYTES_MAX || e.len > JWT_KEY_BYTES_MAX)
+		return settle(out, why);
+	OSSL_PARAM_BLD *b = OSSL_PARAM_BLD_new();
+	BIGNUM *modulus = BN_bin2bn(n.p, (int)n.len, NULL), *exponent = BN_bin2bn(e.p, (int)e.len, NULL);
+	bool set = b != NULL && modulus != NULL && exponent != NULL &&
+	    OSSL_PARAM_BLD_push_BN(b, OSSL_PKEY_PARAM_RSA_N, modulus) == 1 &&
+	    OSSL_PARAM_BLD_push_BN(b, OSSL_PKEY_PARAM_RSA_E, exponent) == 1;
 
-	if (err != TV_OK)
-		return err;
-	return settle(out, n.len == 0 || e.len == 0 || n.len > JWT_KEY_BYTES_MAX || e.len > JWT_KEY_BYTES_MAX ?
-	    GNUTLS_E_MPI_SCAN_FAILED : gnutls_pubkey_import_rsa_raw(out->pub, &modulus, &exponent), why);
+	if (set)
+		out->pub = key_of_params("RSA", OSSL_PARAM_BLD_to_param(b));
+	OSSL_PARAM_BLD_free(b);
+	BN_free(modulus);
+	BN_free(exponent);
+	return settle(out, why);
+}
+
+static EVP_PKEY *
+key_of_point(const char *curve, struct span x, struct span y)
+{
+	OSSL_PARAM_BLD *b = OSSL_PARAM_BLD_new();
+	uint8_t point[1 + 2 * COORDINATE_BYTES_MAX] = { POINT_CONVERSION_UNCOMPRESSED };
+	EVP_PKEY *pub = NULL;
+
+	memcpy(point + 1, x.p, x.len);
+	memcpy(point + 1 + x.len, y.p, y.len);
+	if (b != NULL && OSSL_PARAM_BLD_push_utf8_string(b, OSSL_PKEY_PARAM_GROUP_NAME, curve, 0) == 1 &&
+	    OSSL_PARAM_BLD_push_octet_string(b, OSSL_PKEY_PARAM_PUB_KEY, point, 1 + x.len + y.len) == 1)
+		pub = key_of_params("EC", OSSL_PARAM_BLD_to_param(b));
+	OSSL_PARAM_BLD_free(b);
+	return pub;
 }
 
 enum tv_err
-jwt_key_from_point(gnutls_ecc_curve_t curve, struct span x, struct span y, struct jwt_key *out, struct buf *why)
+jwt_key_from_point(enum jwt_kind curve, struct span x, struct span y, struct jwt_key *out, struct buf *why)
 {
-	gnutls_datum_t dx = datum(x), dy = datum(y);
-	size_t bytes = (size_t)gnutls_ecc_curve_get_size(curve);
-	bool flat = curve == GNUTLS_ECC_CURVE_ED25519;
-	enum tv_err err = begin_key(out);
+	*out = (struct jwt_key){ .pub = NULL };
+	if (curve == JWT_ED25519 && x.len == 32 && y.len == 0)
+		out->pub = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, x.p, x.len);
+	for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++)
+		if (curves[i].kind == curve && x.len == curves[i].bytes && y.len == curves[i].bytes)
+			out->pub = key_of_point(curves[i].name, x, y);
+	return settle(out, why);
+}
 
-	if (err != TV_OK)
-		return err;
-	return settle(out, bytes == 0 || x.len != bytes || y.len != (flat ? 0 : bytes) ? GNUTLS_E_MPI_SCAN_FAILED :
-	    gnutls_pubkey_import_ecc_raw(out->pub, curve, &dx, flat ? NULL : &dy), why);
+enum tv_err
+jwt_key_to_der(const struct jwt_key *k, struct arena *a, struct span *out)
+{
+	unsigned char *der = NULL;
+	int n = i2d_PUBKEY(k->pub, &der);
+
+	*out = n > 0 ? arena_copy(a, span_of(der, (size_t)n)) : SPAN_NONE;
+	OPENSSL_free(der);
+	ERR_clear_error();
+	return out->p != NULL ? TV_OK : TV_ENOMEM;
 }
 
 void
 jwt_key_free(struct jwt_key *k)
 {
-	if (k->pub != NULL)
-		gnutls_pubkey_deinit(k->pub);
+	EVP_PKEY_free(k->pub);
 	k->pub = NULL;
+}
+
+static int
+no_password(char *dst UNUSED, int cap UNUSED, int writing UNUSED, void *ctx UNUSED)
+{
+	return -1;
+}
+
+bool
+jwt_are_certificates(struct span pem)
+{
+	BIO *in = pem.len > 0 && pem.len <= INT_MAX ? BIO_new_mem_buf(pem.p, (int)pem.len) : NULL;
+	unsigned count = 0;
+	X509 *one;
+
+	while (in != NULL && (one = PEM_read_bio_X509(in, NULL, no_password, NULL)) != NULL) {
+		X509_free(one);
+		count++;
+	}
+	bool good = count > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+	BIO_free(in);
+	ERR_clear_error();
+	return good;
 }
 
 /* -- its parts -- */
@@ -255,24 +367,54 @@ jwt_object(struct span text)
 
 /* -- signatures -- */
 
+/* Both numbers of an ECDSA signature, as X.509 has them; the caller frees.  0: no memory. */
+static int
+ecdsa_der(struct span signature, size_t half, unsigned char **der)
+{
+	ECDSA_SIG *both = ECDSA_SIG_new();
+	BIGNUM *r = BN_bin2bn(signature.p, (int)half, NULL), *s = BN_bin2bn(signature.p + half, (int)half, NULL);
+	int n = 0;
+
+	if (both != NULL && r != NULL && s != NULL && ECDSA_SIG_set0(both, r, s) == 1) {
+		r = s = NULL;
+		n = i2d_ECDSA_SIG(both, der);
+	}
+	BN_free(r);
+	BN_free(s);
+	ECDSA_SIG_free(both);
+	return n > 0 ? n : 0;
+}
+
+static bool
+is_signature(const struct jwt_key *k, const struct algorithm *how, struct span text, struct span signature)
+{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	EVP_PKEY_CTX *ctx;		/* of md */
+	bool good = md != NULL && EVP_DigestVerifyInit_ex(md, &ctx, how->digest, NULL, NULL, k->pub, NULL) == 1 &&
+	    (!how->pss || (EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PSS_PADDING) == 1 &&
+	    EVP_PKEY_CTX_set_rsa_pss_saltlen(ctx, RSA_PSS_SALTLEN_DIGEST) == 1)) &&
+	    EVP_DigestVerify(md, signature.p, signature.len, text.p, text.len) == 1;
+
+	EVP_MD_CTX_free(md);
+	return good;
+}
+
 static bool
 signed_by(const struct jwt_key *k, const struct algorithm *how, struct span text, struct span signature)
 {
-	gnutls_datum_t data = { (unsigned char *)(uintptr_t)text.p, (unsigned)text.len };
-	gnutls_datum_t sig = { (unsigned char *)(uintptr_t)signature.p, (unsigned)signature.len }, der = { NULL, 0 };
+	unsigned char *der = NULL;
 	bool good;
 
-	if (k->algorithm != how->key || signature.len == 0 || (how->half > 0 && k->curve != how->curve))
+	if (k->kind != how->key || signature.len == 0 || (how->half > 0 && signature.len != 2 * how->half))
 		return false;
 	if (how->half > 0) {
-		const gnutls_datum_t r = { sig.data, (unsigned)how->half }, s = { sig.data + how->half, (unsigned)how->half };
+		size_t len = (size_t)ecdsa_der(signature, how->half, &der);
 
-		if (signature.len != 2 * how->half || gnutls_encode_rs_value(&der, &r, &s) != 0)
-			return false;
-		sig = der;
+		signature = span_of(der, len);
 	}
-	good = gnutls_pubkey_verify_data2(k->pub, how->sign, 0, &data, &sig) >= 0;
-	gnutls_free(der.data);
+	good = (how->half == 0 || der != NULL) && is_signature(k, how, text, signature);
+	OPENSSL_free(der);
+	ERR_clear_error();
 	return good;
 }
 

@@ -6,7 +6,6 @@
 #include "raftd/login/login.h"
 #include "tests/unit/jwt_kit.h"
 
-#define BITS_OF(curve_) GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_##curve_)
 #define UNUSABLE "none of its keys can be used: "
 #define NO_OBJECT "what it answers is no JSON object"
 
@@ -30,48 +29,41 @@ teardown(void)
 #define TEXT(...) arena_cstr(&a, arena_printf(&a, __VA_ARGS__))
 
 static const char *
-base64(gnutls_datum_t d, size_t skip)
+base64(const uint8_t *bytes, size_t n)
 {
 	struct buf b = BUF_INIT(4096);
 	const char *out;
 
-	jwt_kit_base64(span_of(d.data + skip, d.size - skip), &b);
+	jwt_kit_base64(span_of(bytes, n), &b);
 	out = arena_cstr(&a, buf_span(&b));
 	buf_done(&b);
 	return out;
 }
 
-/* Numbers come with a zero in front where the first bit is set; a point has the length of its curve. */
+/* A number of the key, of so many bytes; 0: as many as it has. */
 static const char *
-point(gnutls_datum_t d, size_t bytes)
+number(EVP_PKEY *key, const char *name, size_t bytes)
 {
-	uint8_t fixed[80] = { 0 };
-	size_t skip = d.size > bytes ? d.size - bytes : 0, n = d.size - skip;
+	uint8_t fixed[1024];
+	BIGNUM *n = NULL;
 
-	memcpy(fixed + bytes - n, d.data + skip, n);
-	return base64((gnutls_datum_t){ fixed, (unsigned)bytes }, 0);
+	ck_assert_int_eq(EVP_PKEY_get_bn_param(key, name, &n), 1);
+	bytes = bytes == 0 ? (size_t)BN_num_bytes(n) : bytes;
+	ck_assert_int_eq(BN_bn2binpad(n, fixed, (int)bytes), (int)bytes);
+	BN_free(n);
+	return base64(fixed, bytes);
 }
 
 static const char *
-jwk_rsa(gnutls_privkey_t key, const char *id, const char *more)
+jwk_rsa(EVP_PKEY *key, const char *id, const char *more)
 {
-	gnutls_datum_t n, e;
-	gnutls_pubkey_t pub;
-	const char *out;
-
-	ck_assert_int_eq(gnutls_pubkey_init(&pub), 0);
-	ck_assert_int_eq(gnutls_pubkey_import_privkey(pub, key, 0, 0), 0);
-	ck_assert_int_eq(gnutls_pubkey_export_rsa_raw(pub, &n, &e), 0);
-	out = TEXT("{\"kty\":\"RSA\",\"kid\":\"%s\",\"n\":\"%s\",\"e\":\"%s\"%s}", id, base64(n, 0), base64(e, 0), more);
-	gnutls_free(n.data);
-	gnutls_free(e.data);
-	gnutls_pubkey_deinit(pub);
-	return out;
+	return TEXT("{\"kty\":\"RSA\",\"kid\":\"%s\",\"n\":\"%s\",\"e\":\"%s\"%s}", id, number(key, OSSL_PKEY_PARAM_RSA_N, 0),
+	    number(key, OSSL_PKEY_PARAM_RSA_E, 0), more);
 }
 
 /* A set of one key with this exponent. */
 static const char *
-jwk_exponent(gnutls_privkey_t key, const char *e)
+jwk_exponent(EVP_PKEY *key, const char *e)
 {
 	const char *whole = TEXT("{\"keys\":[%s]}", jwk_rsa(key, "x", "")), *at = strstr(whole, "\"e\":\"") + 5;
 
@@ -79,25 +71,16 @@ jwk_exponent(gnutls_privkey_t key, const char *e)
 }
 
 static const char *
-jwk_point(gnutls_privkey_t key, const char *id, const char *curve, size_t bytes)
+jwk_point(EVP_PKEY *key, const char *id, const char *curve, size_t bytes)
 {
-	gnutls_datum_t x, y = { NULL, 0 };
-	gnutls_ecc_curve_t which;
-	gnutls_pubkey_t pub;
-	const char *out;
+	uint8_t x[32];
+	size_t n = sizeof(x);
 
-	ck_assert_int_eq(gnutls_pubkey_init(&pub), 0);
-	ck_assert_int_eq(gnutls_pubkey_import_privkey(pub, key, 0, 0), 0);
-	ck_assert_int_eq(gnutls_pubkey_export_ecc_raw(pub, &which, &x, &y), 0);
-	if (which == GNUTLS_ECC_CURVE_ED25519)
-		out = TEXT("{\"kty\":\"OKP\",\"kid\":\"%s\",\"crv\":\"%s\",\"x\":\"%s\"}", id, curve, base64(x, 0));
-	else
-		out = TEXT("{\"kty\":\"EC\",\"kid\":\"%s\",\"crv\":\"%s\",\"x\":\"%s\",\"y\":\"%s\"}", id, curve, point(x, bytes),
-		    point(y, bytes));
-	gnutls_free(x.data);
-	gnutls_free(y.data);
-	gnutls_pubkey_deinit(pub);
-	return out;
+	if (!EVP_PKEY_is_a(key, "ED25519"))
+		return TEXT("{\"kty\":\"EC\",\"kid\":\"%s\",\"crv\":\"%s\",\"x\":\"%s\",\"y\":\"%s\"}", id, curve,
+		    number(key, OSSL_PKEY_PARAM_EC_PUB_X, bytes), number(key, OSSL_PKEY_PARAM_EC_PUB_Y, bytes));
+	ck_assert_int_eq(EVP_PKEY_get_raw_public_key(key, x, &n), 1);
+	return TEXT("{\"kty\":\"OKP\",\"kid\":\"%s\",\"crv\":\"%s\",\"x\":\"%s\"}", id, curve, base64(x, n));
 }
 
 static struct jwks
@@ -129,16 +112,13 @@ good_by(const struct jwks *set, struct span token, bool *by_nobody)
 /* Each kind of key is read, is the same one after its way between processes, and is good by its name alone. */
 START_TEST(kinds_of_keys)
 {
-	static const struct { const char *name, *curve; gnutls_pk_algorithm_t key; unsigned bits; gnutls_sign_algorithm_t sign; size_t half; }
-	    kinds[] = {
-		{ "RS256", NULL, GNUTLS_PK_RSA, 2048, GNUTLS_SIGN_RSA_SHA256, 0 },
-		{ "ES256", "P-256", GNUTLS_PK_ECDSA, BITS_OF(SECP256R1), GNUTLS_SIGN_ECDSA_SHA256, 32 },
-		{ "ES384", "P-384", GNUTLS_PK_ECDSA, BITS_OF(SECP384R1), GNUTLS_SIGN_ECDSA_SHA384, 48 },
-		{ "ES512", "P-521", GNUTLS_PK_ECDSA, BITS_OF(SECP521R1), GNUTLS_SIGN_ECDSA_SHA512, 66 },
-		{ "EdDSA", "Ed25519", GNUTLS_PK_EDDSA_ED25519, BITS_OF(ED25519), GNUTLS_SIGN_EDDSA_ED25519, 0 },
+	static const struct { const char *name, *curve, *key; unsigned bits; const char *sign; size_t half; } kinds[] = {
+		{ "RS256", NULL, "RSA", 2048, "SHA256", 0 }, { "ES256", "P-256", "P-256", 0, "SHA256", 32 },
+		{ "ES384", "P-384", "P-384", 0, "SHA384", 48 }, { "ES512", "P-521", "P-521", 0, "SHA512", 66 },
+		{ "EdDSA", "Ed25519", "ED25519", 0, "", 0 },
 	};
 	enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
-	gnutls_privkey_t keys[KINDS];
+	EVP_PKEY *keys[KINDS];
 	struct buf json = BUF_INIT(65536), packed = BUF_INIT(65536);
 	struct msg_fetched sent = { .error = SPAN_NONE }, got = { .error = SPAN_NONE };
 	struct jwks set, copy;
@@ -179,7 +159,7 @@ START_TEST(kinds_of_keys)
 	jwks_free(&set);
 	jwks_free(&copy);
 	for (size_t i = 0; i < KINDS; i++)
-		gnutls_privkey_deinit(keys[i]);
+		EVP_PKEY_free(keys[i]);
 	buf_done(&json);
 	buf_done(&packed);
 }
@@ -208,7 +188,7 @@ START_TEST(sets_that_are_refused)
 		{ "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"AAAA\",\"y\":\"AAAA\"}]}",
 		    UNUSABLE "data does not contain any valid RSA, ECDSA, or ED25519 public keys" },
 	};
-	gnutls_privkey_t key = jwt_kit_key(GNUTLS_PK_RSA, 2048);
+	EVP_PKEY *key = jwt_kit_key("RSA", 2048);
 	struct msg_fetched m = { .error = SPAN_NONE };
 	struct msg_fetched_key many[JWKS_KEYS_MAX + 1] = { { .id = SPAN_NONE } };
 	struct jwks set;
@@ -242,7 +222,7 @@ START_TEST(sets_that_are_refused)
 	ck_assert_int_eq(jwks_take(&m, &set, &why), TV_EFORMAT);
 	m.keys.n = JWKS_KEYS_MAX + 1;
 	ck_assert_int_eq(jwks_take(&m, &set, &why), TV_EFORMAT);
-	gnutls_privkey_deinit(key);
+	EVP_PKEY_free(key);
 }
 END_TEST
 
@@ -383,7 +363,7 @@ END_TEST
 /* A login that lacks keys says which; what no key could make good asks for none. */
 START_TEST(what_a_login_needs)
 {
-	gnutls_privkey_t key = jwt_kit_key(GNUTLS_PK_ECDSA, BITS_OF(SECP256R1)), other = jwt_kit_key(GNUTLS_PK_ECDSA, BITS_OF(SECP256R1));
+	EVP_PKEY *key = jwt_kit_key("P-256", 0), *other = jwt_kit_key("P-256", 0);
 	struct acl_binding rule = { .BindType = span_str("service"), .BindName = span_str("web") };
 	struct fsm_login_view view = { .method = { .Name = span_str("m"), .CreateIndex = 1 }, .rules = &rule, .rule_count = 1 };
 	struct key_set set = { .source = source("https://i/"), .serial = 7 };
@@ -415,8 +395,8 @@ START_TEST(what_a_login_needs)
 	ck_assert_uint_eq(need.after, 7);
 	ck_assert_str_eq(buf_cstr(&why), "error verifying token: failed to verify id token signature");
 	jwks_free(&set.jwks);
-	gnutls_privkey_deinit(key);
-	gnutls_privkey_deinit(other);
+	EVP_PKEY_free(key);
+	EVP_PKEY_free(other);
 }
 END_TEST
 
@@ -436,7 +416,7 @@ START_TEST(id_tokens)
 		    AT "current time 2023-11-14 22:13:20 +0000 UTC before the nbf (not before) time: 2023-11-14 22:14:21 +0000 UTC" },
 		{ "\"iss\":\"https://i/\",\"exp\":\"x\"", AT "a time is no number of seconds" },
 	};
-	gnutls_privkey_t key = jwt_kit_key(GNUTLS_PK_ECDSA, BITS_OF(SECP256R1));
+	EVP_PKEY *key = jwt_kit_key("P-256", 0);
 	struct acl_binding rule = { .BindType = span_str("service"), .BindName = span_str("web") };
 	struct fsm_login_view view = { .method = { .Name = span_str("m"), .CreateIndex = 1 }, .rules = &rule, .rule_count = 1 };
 	struct key_set set = { .source = { .discovery = true, .url = span_str("https://i/"), .ca = span_str("") }, .serial = 1 };
@@ -466,7 +446,7 @@ START_TEST(id_tokens)
 	view.method.Config = span_str("{\"OIDCDiscoveryURL\":\"https://i/\",\"JWTSupportedAlgs\":[\"ES256\"]}");
 	ck_assert_int_eq(login_decide(&ask, &view, &a, &made, &need, &why), TV_OK);
 	jwks_free(&set.jwks);
-	gnutls_privkey_deinit(key);
+	EVP_PKEY_free(key);
 }
 END_TEST
 

@@ -1,4 +1,5 @@
 /* Auth methods: what their configuration says, signatures of bearer tokens, claims, and names made of them. */
+#include <openssl/hmac.h>
 #include <stdio.h>
 
 #include "common/acl/bindname.h"
@@ -32,26 +33,22 @@ teardown(void)
 
 static const struct kind {
 	const char *name;
-	gnutls_pk_algorithm_t key;
+	const char *key;
 	unsigned bits;
-	gnutls_sign_algorithm_t sign;
+	const char *sign;
 	size_t half;
 } kinds[] = {
-	{ "RS256", GNUTLS_PK_RSA, 2048, GNUTLS_SIGN_RSA_SHA256, 0 }, { "RS384", GNUTLS_PK_RSA, 2048, GNUTLS_SIGN_RSA_SHA384, 0 },
-	{ "RS512", GNUTLS_PK_RSA, 2048, GNUTLS_SIGN_RSA_SHA512, 0 },
-	{ "PS256", GNUTLS_PK_RSA, 2048, GNUTLS_SIGN_RSA_PSS_RSAE_SHA256, 0 },
-	{ "PS384", GNUTLS_PK_RSA, 2048, GNUTLS_SIGN_RSA_PSS_RSAE_SHA384, 0 },
-	{ "PS512", GNUTLS_PK_RSA, 2048, GNUTLS_SIGN_RSA_PSS_RSAE_SHA512, 0 },
-	{ "ES256", GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), GNUTLS_SIGN_ECDSA_SHA256, 32 },
-	{ "ES384", GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP384R1), GNUTLS_SIGN_ECDSA_SHA384, 48 },
-	{ "ES512", GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP521R1), GNUTLS_SIGN_ECDSA_SHA512, 66 },
-	{ "EdDSA", GNUTLS_PK_EDDSA_ED25519, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_ED25519), GNUTLS_SIGN_EDDSA_ED25519, 0 },
+	{ "RS256", "RSA", 2048, "SHA256", 0 }, { "RS384", "RSA", 2048, "SHA384", 0 }, { "RS512", "RSA", 2048, "SHA512", 0 },
+	{ "PS256", "RSA", 2048, "PSS-SHA256", 0 }, { "PS384", "RSA", 2048, "PSS-SHA384", 0 }, { "PS512", "RSA", 2048, "PSS-SHA512", 0 },
+	{ "ES256", "P-256", 0, "SHA256", 32 }, { "ES384", "P-384", 0, "SHA384", 48 }, { "ES512", "P-521", 0, "SHA512", 66 },
+	{ "EdDSA", "ED25519", 0, "", 0 },
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 #define ES256 6
+#define IS_RSA(i_) (strcmp(kinds[i_].key, "RSA") == 0)
 
 static struct jwt_key
-public_of(gnutls_privkey_t key)
+public_of(EVP_PKEY *key)
 {
 	struct jwt_key out;
 
@@ -77,11 +74,11 @@ verified(struct span token, const struct jwt_key *keys, unsigned n)
 /* Each algorithm takes its own key and no other: an RSA key is good for two families, which do not take each other's signatures. */
 START_TEST(each_algorithm)
 {
-	gnutls_privkey_t keys[KINDS];
+	EVP_PKEY *keys[KINDS];
 	struct jwt_key pubs[KINDS];
 
 	for (size_t i = 0; i < KINDS; i++) {
-		keys[i] = i > 0 && kinds[i].key == GNUTLS_PK_RSA ? keys[0] : jwt_kit_key(kinds[i].key, kinds[i].bits);
+		keys[i] = i > 0 && IS_RSA(i) ? keys[0] : jwt_kit_key(kinds[i].key, kinds[i].bits);
 		pubs[i] = public_of(keys[i]);
 		ck_assert_uint_eq(jwt_algorithm_bit(span_str(kinds[i].name)), 1u << i);
 	}
@@ -90,7 +87,7 @@ START_TEST(each_algorithm)
 		struct span t = jwt_kit_token(keys[i], kinds[i].sign, kinds[i].half, head, "{\"a\":1}", &a);
 
 		for (size_t j = 0; j < KINDS; j++) {
-			bool own = i == j || (kinds[i].key == GNUTLS_PK_RSA && kinds[j].key == GNUTLS_PK_RSA);
+			bool own = i == j || (IS_RSA(i) && IS_RSA(j));
 			struct span other;
 
 			ck_assert_msg(verified(t, &pubs[j], 1) == own, "%s %s: %s", kinds[i].name, kinds[j].name, buf_cstr(&why));
@@ -107,7 +104,7 @@ START_TEST(each_algorithm)
 	for (size_t i = 0; i < KINDS; i++) {
 		jwt_key_free(&pubs[i]);
 		if (i == 0 || keys[i] != keys[0])
-			gnutls_privkey_deinit(keys[i]);
+			EVP_PKEY_free(keys[i]);
 	}
 }
 END_TEST
@@ -115,32 +112,32 @@ END_TEST
 /* Neither no signature, nor one by a key that all know. */
 START_TEST(no_secret_no_signature)
 {
-	gnutls_privkey_t key = jwt_kit_key(kinds[ES256].key, kinds[ES256].bits);
+	EVP_PKEY *key = jwt_kit_key(kinds[ES256].key, kinds[ES256].bits);
 	struct jwt_key pub = public_of(key);
-	struct span pem = jwt_kit_pem(key, &a), t = jwt_kit_token(NULL, 0, 0, "{\"alg\":\"none\"}", "{}", &a);
+	struct span pem = jwt_kit_pem(key, &a), t = jwt_kit_token(NULL, NULL, 0, "{\"alg\":\"none\"}", "{}", &a);
 	struct buf keyed = BUF_INIT(4096);
 	uint8_t mac[32];
 
 	ck_assert(!verified(t, &pub, 1));
 	ck_assert_str_eq(buf_cstr(&why), UNSIGNED);
-	ck_assert(!verified(jwt_kit_token(NULL, 0, 0, "{\"alg\":\"ES256\"}", "{}", &a), &pub, 1));
+	ck_assert(!verified(jwt_kit_token(NULL, NULL, 0, "{\"alg\":\"ES256\"}", "{}", &a), &pub, 1));
 	jwt_kit_base64(span_str("{\"alg\":\"HS256\"}"), &keyed);
 	buf_puts(&keyed, ".e30");
-	ck_assert_int_eq(gnutls_hmac_fast(GNUTLS_MAC_SHA256, pem.p, pem.len, keyed.data, keyed.len, mac), 0);
+	ck_assert_ptr_nonnull(HMAC(EVP_sha256(), pem.p, (int)pem.len, keyed.data, keyed.len, mac, NULL));
 	buf_u8(&keyed, '.');
 	jwt_kit_base64(span_of(mac, sizeof(mac)), &keyed);
 	ck_assert(!verified(buf_span(&keyed), &pub, 1));
 	ck_assert_str_eq(buf_cstr(&why), UNSIGNED);
 	buf_done(&keyed);
 	jwt_key_free(&pub);
-	gnutls_privkey_deinit(key);
+	EVP_PKEY_free(key);
 }
 END_TEST
 
 /* No byte of it can be another one, no part longer or shorter. */
 START_TEST(each_byte_counts)
 {
-	gnutls_privkey_t key = jwt_kit_key(kinds[ES256].key, kinds[ES256].bits);
+	EVP_PKEY *key = jwt_kit_key(kinds[ES256].key, kinds[ES256].bits);
 	struct jwt_key pub = public_of(key);
 	struct span t = JWT_KIT_ES256(key, "{\"iat\":1,\"name\":\"web\"}", &a);
 	char *copy = arena_cstr(&a, t);
@@ -162,7 +159,7 @@ START_TEST(each_byte_counts)
 	ck_assert(!verified(span_str(TEXT("%s.", copy)), &pub, 1));
 	ck_assert_str_eq(buf_cstr(&why), "error parsing token: square/go-jose: compact JWS format must have three parts");
 	jwt_key_free(&pub);
-	gnutls_privkey_deinit(key);
+	EVP_PKEY_free(key);
 }
 END_TEST
 
@@ -178,7 +175,7 @@ START_TEST(heads_and_bodies)
 		{ "{\"alg\":\"ES256\"}", "{\"a\":1,\"a\":2}", false }, { "{\"alg\":\"ES256\"}", "{\"a\":\"\xff\"}", false },
 		{ "{\"alg\":\"ES256\"}", "{\"a\":1e999}", false },
 	};
-	gnutls_privkey_t key = jwt_kit_key(kinds[ES256].key, kinds[ES256].bits);
+	EVP_PKEY *key = jwt_kit_key(kinds[ES256].key, kinds[ES256].bits);
 	struct jwt_key pub = public_of(key);
 	struct buf deep = BUF_INIT(1u << 20);
 
@@ -206,7 +203,7 @@ START_TEST(heads_and_bodies)
 	ck_assert_str_eq(buf_cstr(&why), "error parsing token: it is longer than 16384 bytes");
 	buf_done(&deep);
 	jwt_key_free(&pub);
-	gnutls_privkey_deinit(key);
+	EVP_PKEY_free(key);
 }
 END_TEST
 
@@ -227,14 +224,14 @@ START_TEST(keys)
 {
 	static const char none[] = "data does not contain any valid RSA, ECDSA, or ED25519 public keys";
 	static const char curves[] = "of elliptic curves P-256, P-384 and P-521 are taken, and Ed25519";
-	gnutls_privkey_t small = jwt_kit_key(GNUTLS_PK_RSA, 1024), good = jwt_kit_key(GNUTLS_PK_RSA, 2048);
-	gnutls_privkey_t p224 = jwt_kit_key(GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP224R1));
-	gnutls_privkey_t ed448 = jwt_kit_key(GNUTLS_PK_EDDSA_ED448, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_ED448));
-	gnutls_x509_crt_t crt;
-	gnutls_datum_t pem;
+	EVP_PKEY *small = jwt_kit_key("RSA", 1024), *good = jwt_kit_key("RSA", 2048);
+	EVP_PKEY *p224 = jwt_kit_key("P-224", 0);
+	EVP_PKEY *ed448 = jwt_kit_key("ED448", 0);
+	X509 *crt = X509_new();
+	BIO *mem = BIO_new(BIO_s_mem());
+	char *pem;
 	struct span t, text = jwt_kit_pem(good, &a);
 	struct jwt_key k;
-	char serial[] = "\x01";
 
 	key_refused(span_str(""), none);
 	key_refused(span_str("abc"), none);
@@ -244,33 +241,26 @@ START_TEST(keys)
 	key_refused(jwt_kit_pem(small, &a), "RSA keys of 2048 to 8192 bits are taken, and this one has 1024");
 	key_refused(span_of(arena_alloc(&a, JWT_KEY_BYTES_MAX + 1), JWT_KEY_BYTES_MAX + 1), "it is longer than 16384 bytes");
 	/* A certificate has a key, too. */
-	ck_assert_int_eq(gnutls_x509_crt_init(&crt), 0);
-	ck_assert_int_eq(gnutls_x509_crt_set_version(crt, 3), 0);
-	ck_assert_int_eq(gnutls_x509_crt_set_serial(crt, serial, 1), 0);
-	ck_assert_int_eq(gnutls_x509_crt_set_activation_time(crt, 0), 0);
-	ck_assert_int_eq(gnutls_x509_crt_set_expiration_time(crt, 1), 0);
-	ck_assert_int_eq(gnutls_x509_crt_set_dn(crt, "CN=x", NULL), 0);
-	{
-		gnutls_pubkey_t pub;
-
-		ck_assert_int_eq(gnutls_pubkey_init(&pub), 0);
-		ck_assert_int_eq(gnutls_pubkey_import_privkey(pub, good, 0, 0), 0);
-		ck_assert_int_eq(gnutls_x509_crt_set_pubkey(crt, pub), 0);
-		gnutls_pubkey_deinit(pub);
-	}
-	ck_assert_int_eq(gnutls_x509_crt_privkey_sign(crt, crt, good, GNUTLS_DIG_SHA256, 0), 0);
-	ck_assert_int_eq(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem), 0);
+	ck_assert_int_eq(X509_set_version(crt, 2), 1);
+	ck_assert_int_eq(ASN1_INTEGER_set(X509_get_serialNumber(crt), 1), 1);
+	ck_assert(ASN1_TIME_set(X509_getm_notBefore(crt), 0) != NULL && ASN1_TIME_set(X509_getm_notAfter(crt), 1) != NULL);
+	ck_assert_int_eq(X509_set_pubkey(crt, good), 1);
+	ck_assert_int_gt(X509_sign(crt, good, EVP_sha256()), 0);
+	ck_assert_int_eq(PEM_write_bio_X509(mem, crt), 1);
+	long n = BIO_get_mem_data(mem, &pem);
+	ck_assert(jwt_are_certificates(span_of((const uint8_t *)pem, (size_t)n)));
+	ck_assert(!jwt_are_certificates(span_of((const uint8_t *)pem, (size_t)n - 40)) && !jwt_are_certificates(text));
 	buf_reset(&why);
-	ck_assert_msg(jwt_key_parse(span_of(pem.data, pem.size), &k, &why) == TV_OK, "%s", buf_cstr(&why));
-	t = jwt_kit_token(good, GNUTLS_SIGN_RSA_SHA256, 0, "{\"alg\":\"RS256\"}", "{}", &a);
+	ck_assert_msg(jwt_key_parse(span_of((const uint8_t *)pem, (size_t)n), &k, &why) == TV_OK, "%s", buf_cstr(&why));
+	t = jwt_kit_token(good, "SHA256", 0, "{\"alg\":\"RS256\"}", "{}", &a);
 	ck_assert(verified(t, &k, 1));
 	jwt_key_free(&k);
-	gnutls_free(pem.data);
-	gnutls_x509_crt_deinit(crt);
-	gnutls_privkey_deinit(small);
-	gnutls_privkey_deinit(good);
-	gnutls_privkey_deinit(p224);
-	gnutls_privkey_deinit(ed448);
+	BIO_free(mem);
+	X509_free(crt);
+	EVP_PKEY_free(small);
+	EVP_PKEY_free(good);
+	EVP_PKEY_free(p224);
+	EVP_PKEY_free(ed448);
 }
 END_TEST
 
