@@ -3,11 +3,13 @@
 import math
 import os
 import re
+import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from clockfault import ClockFault, missing  # noqa: E402
 from cluster import TOP, Cluster, main, skip  # noqa: E402
+from tlskit import tls  # noqa: E402
 from waiting import need, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.74.0")
@@ -164,11 +166,22 @@ def told_in_the_manual():
                   if "SECTION" not in word}
 
 
+def with_https(folder):
+    """Keys of rpcd.conf: some metrics are about certificates, and there only where there are any."""
+    tls(folder, "ca", "create")
+    tls(folder, "cert", "create", "--server")
+    cert, key, ca = (os.path.join(folder, n) for n in ("dc1-server-consul-0.pem", "dc1-server-consul-0-key.pem", "consul-agent-ca.pem"))
+    if os.geteuid() == 0:
+        shutil.chown(key, "root", "_keys")
+    os.chmod(key, 0o640)
+    return {"https_port": 8501, "tls.https.cert_file": cert, "tls.https.key_file": key, "tls.https.ca_file": ca}
+
+
 def test_the_manual_has_all_names():
     """Each metric of a server and of a client is in triumvir-metrics(7), as what it is there, and nothing else is."""
     lists, named = told_in_the_manual()
     with Cluster(NET) as c:
-        servers = c.servers(2, raftd=dict(CALM), rpcd={"prometheus_retention_time": "1h"})
+        servers = c.servers(2, raftd=dict(CALM), rpcd=dict(with_https(c.dir), prometheus_retention_time="1h"))
         c1 = c.client("c1", 9, servers[0], rpcd={"prometheus_retention_time": "1h"})
         n1 = c.formed(servers)          # the leader: some are its alone
         n1.put("/v1/agent/service/register", {"Name": "db", "Check": {"TTL": "60m"}}).ok()
