@@ -48,6 +48,13 @@ def install(m, server, keys=None, **conf):
         m.write(ETC + "/raftd.conf", "bootstrap = true\n")
 
 
+def give_certificate(m):
+    """One for HTTPS, as the command that makes it says."""
+    m.ok("sh", "-ec", "cd /root; clusterctl tls ca create; clusterctl tls cert create --server >said; grep install said | sh -e")
+    said = m.ok("cat", "/root/said")
+    m.write(ETC + "/rpcd.conf", said[said.index("https_port"):])
+
+
 def configure(m, **conf):
     m.write(ETC + "/cluster.conf", "".join("%s = %s\n" % (k, json.dumps(v)) for k, v in conf.items()))
 
@@ -294,6 +301,7 @@ def all_work(server, client):
         "raftd: saves and restores": lambda: server.ok("clusterctl", "snapshot", "save", "/tmp/a") is not None and
         server.ok("clusterctl", "snapshot", "restore", "--yes", "/tmp/a") is not None,
         "rpcd: HTTP of a client goes to a server": lambda: json.loads(ask(client, "/v1/kv/b"))[0]["Key"] == "b",
+        "rpcd: keys reads its files": lambda: "keys_files_changed = 1" in server.ok("clusterctl", "info"),
         "rpcd: unix socket": lambda: client.ok("clusterctl", "info"),
         "rpcd: metrics": lambda: "triumvir.rpcd" in ask(client, "/v1/agent/metrics"),
         "rpcd: DNS by UDP": lambda: dns(client, "%s.node.consul" % server.name, "udp"),
@@ -312,6 +320,7 @@ def test_walls_of_debian_12():
         install(server, True)
         install(client, False, keys=server, retry_join=["10.9.5.1"])
         client.write(ETC + "/rpcd.conf", 'enable_script_checks = true\nrecursors = ["127.0.0.53"]\n')
+        give_certificate(server)
         bring_walls(server)
         bring_walls(client)
         answer_names(client)
