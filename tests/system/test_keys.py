@@ -3,10 +3,12 @@
 
 Most cases speak with the program themselves, as rpcd does, and check signatures with openssl.
 """
+import http.client
 import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -433,6 +435,18 @@ def the_keys(node):
     return next((c for m in monitors for c in children(m) if title(c) == "rpcd: keys"), None)
 
 
+def shaken(node, cert):
+    """A new session of TLS, whose signature is made by the key; the status of an answer in it."""
+    context = ssl.create_default_context(cafile=cert)
+    context.check_hostname = False
+    connection = http.client.HTTPSConnection(node.addr, 8501, context=context, timeout=PATIENCE_S)
+    try:
+        connection.request("GET", "/v1/status/leader")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
 def children(pid):
     with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
         return [int(n) for n in f.read().split()]
@@ -458,7 +472,9 @@ def test_no_start_without_a_key():
         os.chmod(private, 0o640)
         node.start("rpcd")
         node.up()
+        assert shaken(node, cert) == 200
         stats = node.stats("rpcd")
+        assert stats["keys_signatures"] == "1", stats
         assert stats["helper_keys"] == "running" and stats["keys_files_changed"] == "1" and stats["keys_trouble"] == "", stats
         assert "certificate of HTTPS: CN = server, until " in node.log("rpcd")
 
@@ -473,10 +489,13 @@ def test_killed_and_frozen():
             pid = wait_for("its process", lambda: the_keys(node))
             since = time.monotonic()
             os.kill(pid, sent)
+            if sent == signal.SIGKILL:
+                assert shaken(node, cert) == 200        # it waits for the next process
             wait_for("another one", lambda: the_keys(node) not in (None, pid), PATIENCE_S)
             print("%.1f s" % (time.monotonic() - since))
             wait_for("it was counted", lambda: node.stats("rpcd")["keys_process_deaths"] == deaths)
             wait_for("it runs", lambda: "restarted" in node.stats("rpcd")["helper_keys"])
+            assert shaken(node, cert) == 200
         stats = node.stats("rpcd")
         assert (stats["keys_process_stuck"], stats["keys_files_changed"]) == ("1", "1"), stats
         pid = the_keys(node)
@@ -484,7 +503,7 @@ def test_killed_and_frozen():
             f.write("no key\n")
         node.signal(signal.SIGHUP, "rpcd")
         wait_for("it is told", lambda: "no private key" in node.stats("rpcd")["keys_trouble"], PATIENCE_S)
-        assert the_keys(node) == pid
+        assert the_keys(node) == pid and shaken(node, cert) == 200
         assert ": the certificate and key from before go on" in node.log("rpcd")
         # Other paths, and walls that do not let them be read: another process, which has to have a key before it takes over.
         with tempfile.TemporaryDirectory(prefix="tv-keys-", dir="/opt") as other:
@@ -502,7 +521,7 @@ def test_killed_and_frozen():
             os.chmod(fresh[1], 0o640)
             reload()
             wait_for("it has taken over", lambda: node.stats("rpcd")["keys_files_changed"] == "2", PATIENCE_S)
-            assert the_keys(node) != pid and "another certificate from now on: CN = elsewhere" in node.log("rpcd")
+            assert the_keys(node) != pid and shaken(node, fresh[0]) == 200 and "another certificate from now on: CN = elsewhere" in node.log("rpcd")
             assert node.stats("rpcd")["keys_trouble"] == ""
 
 
@@ -522,6 +541,8 @@ def test_one_process_has_the_key():
         def processes(pid):
             return [pid] + [p for child in children(pid) for p in processes(child)]
         for round in range(2):
+            for _ in range(20):
+                assert shaken(node, cert) == 200
             holders = set()
             for daemon in node.daemons:
                 for pid in processes(node.pid(daemon)):
