@@ -2,6 +2,7 @@
  * clusterctl status: is the cluster all right?  Some questions to rpcd, none of which needs a leader; then one check
  * after the other, which says well, or a line for each thing that is not well or not known.
  */
+#include <limits.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #define OTHER_KEY_REMEDY \
 	"Give the server that is wrong the server.key of the others, then systemctl restart triumvir.target there"
 #define CLOCK_OFF_MS 1000		/* as raftd's log warns */
+#define CERTIFICATE_DAYS 14		/* as rpcd's log warns */
 #define NAMES_SHOWN 4			/* of nodes, in one line */
 #define TEXT_BYTES 4096
 #define REMEDY_BYTES 1024
@@ -329,6 +331,34 @@ check_services(struct status *s)
 	if (n > 0)
 		say(s, BAD(remedy), "here: %s", buf_cstr(&names));
 	buf_done(&names);
+}
+
+/* Do certificates of HTTPS end soon?  Where there is none, there is no line. */
+static void
+check_https(struct status *s)
+{
+	static const struct { const char *key, *what, *remedy; } all[] = {
+		{ "tls_certificate_days", "the certificate", "Make a new one and put it into its place, as HTTPS in "
+		    "the operations guide says; rpcd takes it over by itself" },
+		{ "tls_authorities_days", "a CA that vouches for clients", "Put another one into ca_file, and give "
+		    "clients certificates of it" },
+	};
+	unsigned long long days, least = ULLONG_MAX;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		const char *text = json_text(section(s, "rpcd"), all[i].key);
+
+		if (text[0] < '0' || text[0] > '9')
+			continue;
+		days = strtoull(text, NULL, 10);
+		least = days < least ? days : least;
+		if (days == 0)
+			say(s, BAD(all[i].remedy), "%s has ended, or does within a day", all[i].what);
+		else if (days < CERTIFICATE_DAYS)
+			say(s, BAD(all[i].remedy), "%s ends in %llu days", all[i].what, days);
+	}
+	if (s->said == 0 && least != ULLONG_MAX)
+		say(s, WELL, "certificates are good for %llu days", least);
 }
 
 /* Why no server could judge the token; NULL: one could, or access control is off. */
@@ -895,7 +925,7 @@ int
 cmd_status(struct ctl *ctl)
 {
 	static const struct { const char *name; void (*check)(struct status *s); } checks[] = {
-		{ "node", check_node }, { "services", check_services },
+		{ "node", check_node }, { "services", check_services }, { "https", check_https },
 		{ "acl", check_acl }, { "leader", check_leader }, { "quorum", check_quorum },
 		{ "servers", check_servers }, { "disks", check_disks },
 		{ "clock", check_clock }, { "members", check_members }, { "identity", check_identity },
