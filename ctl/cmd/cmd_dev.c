@@ -23,6 +23,7 @@
 #include "common/base/addr.h"
 #include "common/base/file.h"
 #include "common/base/clock.h"
+#include "ctl/certs.h"
 #include "ctl/ctl.h"
 
 #define DEV_START_TIMEOUT_MS 20000
@@ -30,6 +31,11 @@
 #define DEV_POLL_MS 50
 /* Of the temporary folder: the reserve, the log and the state at the start, and some data. */
 #define ROOM_MIB 48
+/* With --tls, in the temporary folder. */
+#define CA_FILE "ca.pem"
+#define CERT_FILE "server.pem"
+#define KEY_FILE "server-key.pem"
+#define CERT_DAYS 365
 
 static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
 #define DAEMON_COUNT 3
@@ -38,7 +44,8 @@ struct dev {
 	const struct ctl *ctl;
 	char dir[64];
 	char at[ADDR_IP_BYTES + 16];		/* host and port, as in a URL */
-	const char *bind, *http_port, *datacenter, *node;
+	char tls_at[ADDR_IP_BYTES + 16];	/* the same of HTTPS; "" without --tls */
+	const char *bind, *http_port, *https_port, *datacenter, *node;
 	pid_t pids[DAEMON_COUNT];
 	int signals;		/* signalfd: SIGINT, SIGTERM, SIGCHLD */
 	bool stop;
@@ -72,25 +79,75 @@ write_config(struct dev *d)
 	ok = write_file(d, "cluster.conf", buf_cstr(&b));
 	buf_reset(&b);
 	buf_printf(&b, "http_port = %s\nhttp_addresses = [ \"%s\" ]\nhttp_admin = true\n", d->http_port, d->bind);
+	if (d->tls_at[0] != '\0')
+		buf_printf(&b, "https_port = %s\ntls {\n  https {\n    cert_file = \"%s/" CERT_FILE "\"\n"
+		    "    key_file = \"%s/" KEY_FILE "\"\n  }\n}\n", d->https_port, d->dir, d->dir);
 	ok = ok && write_file(d, "rpcd.conf", buf_cstr(&b)) &&
 	    write_file(d, "raftd.conf", "bootstrap = true\ndisk_reserve = 4M\n");
 	buf_done(&b);
 	return ok;
 }
 
-/* Where the API will be; an IPv6 address is in brackets there. */
 static bool
-set_at(struct dev *d)
+write_secret(const struct dev *d, const char *name, struct span text, const struct passwd *pw)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", d->dir, name);
+	if (file_create(AT_FDCWD, path, text, 0600) == TV_OK &&
+	    (pw == NULL || chown(path, pw->pw_uid, pw->pw_gid) == 0))
+		return true;
+	return ctl_false(d->ctl, "%s: %s", path, strerror(errno));
+}
+
+/* A certificate for the node, by a CA whose key is kept nowhere. */
+static bool
+write_certificates(const struct dev *d, const struct passwd *pw)
+{
+	struct certs_wish ca = { .common_name = "clusterctl dev", .days = CERT_DAYS };
+	struct certs_wish server = { .days = CERT_DAYS, .dns_count = 2, .ip_count = 1, .for_servers = true };
+	struct certs_pair made[2] = { { .cert = BUF_INIT(0) }, { .cert = BUF_INIT(0) } };
+	char name[256], err[512] = "";
+	bool good;
+
+	snprintf(name, sizeof(name), "server.%s.consul", d->datacenter);
+	server.common_name = "server";
+	server.dns[0] = name;
+	server.dns[1] = "localhost";
+	if (!addr_parse(d->bind, 0, &server.ips[0]) || !certs_is_name(name))
+		return ctl_false(d->ctl, "--datacenter: \"%s\" is no part of a host's name", d->datacenter);
+	good = certs_make_ca(&ca, &made[0], err, sizeof(err)) &&
+	    certs_make(&server, buf_span(&made[0].cert), buf_span(&made[0].key), &made[1], err, sizeof(err));
+	if (!good)
+		(void)ctl_complain(d->ctl, "%s", err);
+	good = good && write_file(d, CA_FILE, buf_cstr(&made[0].cert)) &&
+	    write_file(d, CERT_FILE, buf_cstr(&made[1].cert)) &&
+	    write_secret(d, KEY_FILE, buf_span(&made[1].key), pw);
+	certs_pair_done(&made[0]);
+	certs_pair_done(&made[1]);
+	return good;
+}
+
+/* Where an API will be; an IPv6 address is in brackets there. */
+static bool
+set_place(const struct dev *d, const char *option, const char *port, char *at, size_t cap)
 {
 	struct addr a;
 	int n;
 
 	if (!addr_parse(d->bind, 0, &a))
 		return ctl_false(d->ctl, "--bind: \"%s\" is neither an IPv4 nor an IPv6 address", d->bind);
-	n = snprintf(d->at, sizeof(d->at), a.len == 16 ? "[%s]:%s" : "%s:%s", d->bind, d->http_port);
-	if ((size_t)n < sizeof(d->at))
-		return true;
-	return ctl_false(d->ctl, "--http-port: \"%s\" is no port", d->http_port);
+	n = snprintf(at, cap, a.len == 16 ? "[%s]:%s" : "%s:%s", d->bind, port);
+	return (size_t)n < cap || ctl_false(d->ctl, "%s: \"%s\" is no port", option, port);
+}
+
+static bool
+set_places(struct dev *d)
+{
+	bool tls = ctl_opt(d->ctl, "tls") != NULL || ctl_opt(d->ctl, "https-port") != NULL;
+
+	return set_place(d, "--http-port", d->http_port, d->at, sizeof(d->at)) &&
+	    (!tls || set_place(d, "--https-port", d->https_port, d->tls_at, sizeof(d->tls_at)));
 }
 
 /* In the child, as root: become an ordinary user for good. */
@@ -323,12 +380,17 @@ print_addresses(const struct dev *d)
 	    "  try        curl %s-X PUT -d hello %shttp://%s/v1/kv/greeting%s\n"
 	    "             curl %s%shttp://%s/v1/kv/greeting?raw%s\n  data       %s\n",
 	    q, d->at, q, token, q, d->at, q, token, q, d->at, q, d->dir);
+	if (d->tls_at[0] != '\0')
+		printf("\n  HTTPS API  https://%s\n  CA file    %s/" CA_FILE "\n"
+		    "  admin      clusterctl --addr %shttps://%s%s --ca-file %s/" CA_FILE " members\n"
+		    "  try        curl --cacert %s/" CA_FILE " %s%shttps://%s/v1/agent/self%s\n",
+		    d->tls_at, d->dir, q, d->tls_at, q, d->dir, d->dir, token, q, d->tls_at, q);
 }
 
 static bool
 run_daemons(struct dev *d, const struct passwd *pw)
 {
-	if (!make_dir(d, pw) || !write_config(d))
+	if (!make_dir(d, pw) || !write_config(d) || (d->tls_at[0] != '\0' && !write_certificates(d, pw)))
 		return false;
 	for (int i = 0; i < DAEMON_COUNT; i++)
 		if (!start_daemon(d, i, pw))
@@ -359,14 +421,14 @@ int
 cmd_dev(struct ctl *ctl)
 {
 	struct dev d = { .ctl = ctl, .bind = option(ctl, "bind", "127.0.0.1"),
-	    .http_port = option(ctl, "http-port", "8500"),
+	    .http_port = option(ctl, "http-port", "8500"), .https_port = option(ctl, "https-port", "8501"),
 	    .datacenter = option(ctl, "datacenter", "dc1"), .node = option(ctl, "node", "dev"),
 	    .acl = ctl_opt(ctl, "acl") != NULL, .secret = BUF_INIT(4096) };
 	const struct passwd *pw = ordinary_user();
 	sigset_t set;
 	bool ok;
 
-	if (!set_at(&d))
+	if (!set_places(&d))
 		return 2;
 	if (geteuid() == 0 && pw == NULL)
 		return ctl_complain(ctl, "no ordinary user to run as; start it as one");

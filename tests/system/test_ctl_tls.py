@@ -5,6 +5,7 @@ import http.server
 import itertools
 import json
 import os
+import re
 import select
 import shutil
 import socket
@@ -219,20 +220,34 @@ def test_no_way_back():
 
 
 def test_each_verb():
-    """With the variables alone, in front of a real server: every kind of question goes by TLS, children find the variables,
-    and nothing is asked in clear."""
+    """With the variables alone: every kind of question goes by TLS, children find the variables, and nothing is asked in
+    clear.  Against rpcd's own port, and one before it that counts what it takes."""
     with Files() as f, Cluster("127.60.222") as c:
-        node = c.add("n1", 1, raftd={"bootstrap": True, **CALM}, rpcd={"http_admin": True}).start()
+        cert, key = (f.dir + "/dc1-server-consul-0" + end for end in (".pem", "-key.pem"))
+        os.chmod(f.dir, 0o755)
+        if os.geteuid() == 0:
+            shutil.chown(key, "root", "_keys")
+            os.chmod(key, 0o640)
+        node = c.add("n1", 1, raftd={"bootstrap": True, **CALM}, rpcd={
+            "http_admin": True, "https_port": 8501, "tls.https.cert_file": cert, "tls.https.key_file": key, "tls.https.ca_file": f.ca,
+            "tls.https.verify_incoming": True}).start()
         c.formed([node])
-        with Proxy((node.addr, 8501), f.context(ca=f.ca), (node.addr, 8500)) as proxy:
-            env = {"CONSUL_HTTP_ADDR": node.addr + ":8501", "CONSUL_HTTP_SSL": "true", "CONSUL_CACERT": f.ca, "CONSUL_CLIENT_CERT": f.cert, "CONSUL_CLIENT_KEY": f.key,
+        with Proxy((node.addr, 8502), f.context(ca=f.ca), (node.addr, 8500)) as proxy:
+            env = {"CONSUL_HTTP_ADDR": node.addr + ":8502", "CONSUL_HTTP_SSL": "true", "CONSUL_CACERT": f.ca, "CONSUL_CLIENT_CERT": f.cert, "CONSUL_CLIENT_KEY": f.key,
                    "CONSUL_TLS_SERVER_NAME": "server.dc1.consul", "HOME": f.dir}
 
             def said(*args, status=0):
                 before = proxy.taken
                 rc, out, err = ctl(*args, env=env)
                 assert rc == status and proxy.taken > before and not proxy.refused, (args, rc, out, err, proxy.refused)
+                sealed = session()
+                args = [a.replace("/first.", "/second.") for a in args]         # files that are never overwritten
+                rc, out, err = ctl(*args, env={**env, "CONSUL_HTTP_ADDR": node.addr + ":8501"})
+                assert rc == status and session() > sealed, (args, rc, out, err)
                 return out
+
+            def session():
+                return int(node.stats("rpcd")["tls_client_certificates"])
 
             assert "n1" in said("members") and "leader" in said("status")
             said("kv", "put", "a", "one")
@@ -254,7 +269,7 @@ def test_each_verb():
             said("kv", "put", "a", "three")
             said("snapshot", "restore", "--yes", archive)
             assert said("kv", "get", "a").strip() == "one"
-            said("debug", "--duration", "1s", "--output", f.dir + "/d.tar.gz")
+            said("debug", "--duration", "1s", "--output", f.dir + "/first.tar.gz")
             said("event", "fire", "hello")
             said("kv", "export")
             monitor = subprocess.Popen([CTL, "monitor", "--level", "debug"], env=clean(**env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -270,10 +285,53 @@ def test_each_verb():
             taken = proxy.taken
             for args in (["members"], ["status"], ["kv", "put", "a", "x"], ["lock", "--try", "1s", "l/y", "true"], ["snapshot", "save", f.dir + "/y"], ["monitor"],
                          ["debug", "--duration", "1s", "--output", f.dir + "/e.tar.gz"], ["event", "fire", "x"], ["reload"], ["leave"]):
-                rc, out, err = ctl(*args, env=bad, timeout=120)
-                assert rc not in (0, 2), (args, rc, out, err)
+                for port in 8501, 8502:
+                    rc, out, err = ctl(*args, env={**bad, "CONSUL_HTTP_ADDR": "%s:%d" % (node.addr, port)}, timeout=120)
+                    assert rc not in (0, 2), (args, rc, out, err)
             assert proxy.taken == taken and node.running("rpcd")
 
 
+PROGRAMS = ["ctl/clusterctl"] + ["%s/%s" % p for p in (
+    ("gossipd", "gossipd"), ("gossipd", "gossipd-names"), ("raftd", "raftd"), ("raftd", "raftd-fetch"), ("rpcd", "rpcd"), ("rpcd", "rpcd-check"),
+    ("rpcd", "rpcd-dns"), ("rpcd", "rpcd-keys"))]
+
+
+def test_dev():
+    """clusterctl dev --tls: what it prints is typed, and works; the environment of its caller changes nothing."""
+    with tempfile.TemporaryDirectory(prefix="tv-", dir="/var/tmp") as where:
+        os.chmod(where, 0o755)          # started by root it runs as nobody
+        for name in PROGRAMS:
+            shutil.copy(os.path.join(BUILD, name), where)
+        address = moved("127.60.223") + ".1"
+        p = subprocess.Popen([os.path.join(where, "clusterctl"), "dev", "--tls", "--acl", "--bind", address, "--datacenter", "dc7"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, env=clean(TMPDIR=where, CONSUL_HTTP_SSL="true", CONSUL_CACERT="/nowhere"), text=True)
+        try:
+            text = ""
+            while "Stop with" not in text:
+                line = p.stdout.readline()
+                assert line, "ended: " + text
+                text += line
+            assert "HTTPS API  https://%s:8501\n" % address in text, text
+            ca = re.search(r"CA file +(.*)", text).group(1)
+            token = re.search(r"export (TRIUMVIR_TOKEN=.*)", text).group(1).split("=")[1]
+            env = clean(TRIUMVIR_TOKEN=token, PATH=where + ":" + os.environ["PATH"])
+            section = text[text.index("HTTPS API"):]
+            for typed, says in (re.search(r"admin +(.*)", section).group(1), "dev"), (re.search(r"try +(.*)", section).group(1), '"Datacenter":"dc7"'):
+                if typed.startswith("curl") and not shutil.which("curl"):
+                    continue
+                wait_for(typed, lambda t=typed, s=says: s in subprocess.run(["sh", "-c", t], env=env, capture_output=True, text=True, timeout=60).stdout)
+            expect(0, "leader", "--addr", "https://%s:8501" % address, "--ca-file", ca, "--tls-server-name", "server.dc7.consul", "status", env={"TRIUMVIR_TOKEN": token})
+            expect(69, "is of a CA that this machine does not know", "--addr", "https://%s:8501" % address, "members")
+            folder = os.path.dirname(ca)
+            assert oct(os.stat(folder + "/server-key.pem").st_mode & 0o777) == "0o600" and not os.path.exists(folder + "/ca-key.pem")
+        finally:
+            p.terminate()
+            p.communicate(timeout=60)
+        assert p.returncode == 0 and not os.path.exists(ca), p.returncode
+    for args in ("--datacenter", "a b"), ("--https-port", "x" * 99):
+        rc, _, err = ctl("dev", "--tls", *args)
+        assert rc in (1, 2) and args[0] in err, (args, rc, err)
+
+
 if __name__ == "__main__":
-    main(test_spellings, test_never_in_clear, test_refusals, test_no_way_back, test_each_verb)
+    main(test_spellings, test_never_in_clear, test_refusals, test_no_way_back, test_each_verb, test_dev)
