@@ -2,6 +2,7 @@
 """Limits that an operator sets: rates of requests, paths and networks that are shut, tokens in clear."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from aclkit import ON, READ_ALL, auth, formed  # noqa: E402
 from cluster import BUILD, CALM, Cluster, main, rpcd_conf, skip  # noqa: E402
 from netns import FarSide  # noqa: E402
+from tlskit import tls  # noqa: E402
 from waiting import need, wait_for  # noqa: E402
 
 RATES = "limits.request_limits."
@@ -212,6 +214,57 @@ def test_tokens_in_clear():
         far.close()
 
 
+def test_tokens_over_https():
+    """Over TLS a token is taken at an address that other machines reach, without http_allow_remote, over HTTP/1.1 and HTTP/2; and
+    what holds for all holds there: rates count each stream, paths are shut."""
+    reason = FarSide.impossible()
+    if reason:
+        skip("test_tokens_over_https: it " + reason)
+    far = FarSide(53)
+    try:
+        with Cluster("127.252.8") as c:
+            away, folder = far.address(1, False), os.path.join(c.dir, "tls")
+            os.mkdir(folder)
+            tls(folder, "ca", "create")
+            tls(folder, "cert", "create", "--server", "--additional-ipaddress", away)
+            cert, key, ca = (os.path.join(folder, n) for n in ("dc1-server-consul-0.pem", "dc1-server-consul-0-key.pem",
+                                                               "consul-agent-ca.pem"))
+            if os.geteuid() == 0:
+                shutil.chown(key, "root", "_keys")
+            os.chmod(key, 0o640)
+            keys = {"https_port": 8501, "https_addresses": [away], "tls.https.cert_file": cert, "tls.https.key_file": key}
+            server, = c.servers(1, raftd=CALM, rpcd=keys, **ON)
+            acl, _ = formed(c, [server])
+            secret = acl.token(READ_ALL)
+            acl.http("PUT", "/v1/kv/a", b"1").ok()
+
+            def curl(*args):
+                p = subprocess.run(["curl", "-sS", "--cacert", ca, *args], capture_output=True, text=True, timeout=60)
+                assert p.returncode == 0, p
+                return p.stdout
+
+            def status(path, *args):
+                return int(curl("-o", "/dev/null", "-w", "%{http_code}", *args, "https://%s:8501%s" % (away, path)))
+            for version in ("--http1.1", "--http2"):
+                assert status("/v1/kv/a", version, "-H", "X-Consul-Token: " + secret) == 200, version
+                assert status("/v1/kv/a", version, "-H", "Authorization: Bearer " + secret) == 200, version
+                assert status("/v1/kv/a?token=" + secret, version) == 200, version
+                assert status("/v1/acl/token/self", version, "-H", "X-Consul-Token: " + secret) == 200, version
+            assert "as plaintext" not in server.log("rpcd") and "reached by other machines" not in server.log("rpcd")
+            v = validate(server)
+            assert v.returncode == 0 and "plaintext" not in v.stderr, v
+
+            more = dict(rates(source_read_rate=0.5), **{"http_config.block_endpoints": ["/v1/catalog"]})
+            reload_as_root(server, acl, rpcd_conf(server.addr, **dict(keys, **more)))
+            assert status("/v1/catalog/nodes", "--http2", "-H", "X-Consul-Token: " + secret) == 403
+            out = os.path.join(c.dir, "out")
+            got = curl("--http2", "--parallel", "-H", "X-Consul-Token: " + secret, "-o", out, "-w", "%{http_code} ",
+                       "https://%s:8501/v1/kv/a?x=[1-30]" % away).split()
+            assert set(got) == {"200", "429"} and got.count("429") >= 20, got
+    finally:
+        far.close()
+
+
 def test_top():
     """Clients, tokens by AccessorID, endpoints and keys by prefix, with what they used; no secret; for those who have operator:read."""
     with Cluster("127.252.7") as c:
@@ -264,4 +317,5 @@ def reload_as_root(node, acl, keys):
     need(r.status == 200, r)
 
 
-main(test_rates, test_follower_and_client, test_tokens_have_rates, test_wrong_values, test_shut, test_tokens_in_clear, test_top)
+main(test_rates, test_follower_and_client, test_tokens_have_rates, test_wrong_values, test_shut, test_tokens_in_clear, test_tokens_over_https,
+     test_top)
