@@ -94,6 +94,7 @@ static const struct { const char *key, *where; } all[] = {
 	{ "connect", NO_CONNECT }, { "config_entries", NO_CONNECT }, { "peering", NO_CONNECT },
 	{ "enable_central_service_config", NO_CONNECT }, { "primary_gateways", NO_CONNECT },
 	{ "http_config.response_headers", "it is response_headers in rpcd.conf" },
+	{ "limits.rpc_rate", "rates are limits.request_limits" }, { "limits.rpc_max_burst", "rates are limits.request_limits" },
 	{ "http_config", RPCD }, { "limits", RPCD },
 	{ "unix_sockets", "rpcd.sock is for root and the group triumvir" },
 	{ "node_id", "it is in the file node-id of data_dir" },
