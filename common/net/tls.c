@@ -5,12 +5,134 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/net/tls.h"
 
 #define RECORD_BYTES_MAX ((size_t)SSL3_RT_MAX_PLAIN_LENGTH)
 #define ALERT_REASONS 1000		/* OpenSSL's reason for an alert is this and the alert's number */
+
+/* -- the socket -- */
+
+/*
+ * Bytes of the socket for one step of a session.  A record has 17 KiB at most, a handshake TLS_HANDSHAKE_BYTES_MAX of
+ * certificates; whoever sends more at a time sends records without data (tickets, new keys), for as long as we read.
+ */
+#define STEP_BYTES_MAX (TLS_HANDSHAKE_BYTES_MAX + (64u << 10))
+
+struct wire {
+	int fd;
+	size_t bytes;			/* in this step */
+	bool ended;			/* the socket has no more, for good */
+};
+
+static int
+wire_read(BIO *bio, char *dst, size_t room, size_t *got)
+{
+	struct wire *w = BIO_get_data(bio);
+	ssize_t n;
+
+	BIO_clear_retry_flags(bio);
+	if (w->bytes >= STEP_BYTES_MAX) {
+		errno = EPROTO;
+		return 0;
+	}
+	if ((n = stream_socket_read(w->fd, dst, room, false)) > 0) {
+		w->bytes += (size_t)n;
+		*got = (size_t)n;
+		return 1;
+	}
+	w->ended = n == 0;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_read(bio);
+	return 0;
+}
+
+static int
+wire_write(BIO *bio, const char *src, size_t n, size_t *done)
+{
+	const struct wire *w = BIO_get_data(bio);
+	struct iovec part = { (void *)(uintptr_t)src, n };
+	ssize_t sent;
+
+	BIO_clear_retry_flags(bio);
+	if ((sent = stream_socket_write(w->fd, &part, 1)) >= 0) {
+		*done = (size_t)sent;
+		return 1;
+	}
+	if (errno == EAGAIN || errno == EINTR)
+		BIO_set_retry_write(bio);
+	return 0;
+}
+
+static long
+wire_control(BIO *bio, int what, long number UNUSED, void *arg UNUSED)
+{
+	const struct wire *w = BIO_get_data(bio);
+
+	return what == BIO_CTRL_EOF ? w->ended : what == BIO_CTRL_FLUSH;
+}
+
+static int
+wire_destroy(BIO *bio)
+{
+	free(BIO_get_data(bio));
+	return 1;
+}
+
+/* Of tls_begin(), for the life of the process. */
+static BIO_METHOD *wire_method;
+static int wire_type;
+
+static bool
+make_wire_method(void)
+{
+	int type = BIO_TYPE_SOURCE_SINK | BIO_get_new_index();
+	BIO_METHOD *m = wire_method != NULL ? NULL : BIO_meth_new(type, "stream");
+
+	if (m == NULL)
+		return wire_method != NULL;
+	if (BIO_meth_set_read_ex(m, wire_read) != 1 || BIO_meth_set_write_ex(m, wire_write) != 1 ||
+	    BIO_meth_set_ctrl(m, wire_control) != 1 || BIO_meth_set_destroy(m, wire_destroy) != 1) {
+		BIO_meth_free(m);
+		return false;
+	}
+	wire_method = m;
+	wire_type = type;
+	return true;
+}
+
+bool
+tls_session_set_socket(SSL *s, int fd)
+{
+	struct wire *w = malloc(sizeof(*w));
+	BIO *bio = w == NULL || wire_method == NULL ? NULL : BIO_new(wire_method);
+
+	if (bio == NULL) {
+		free(w);
+		return false;
+	}
+	*w = (struct wire){ .fd = fd };
+	BIO_set_data(bio, w);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(s, bio, bio);
+	return true;
+}
+
+/* Another step of it, if its bytes are those of our socket. */
+static void
+begin_step(SSL *s)
+{
+	BIO *bio = SSL_get_rbio(s);
+
+	ERR_clear_error();
+	if (wire_method != NULL && bio != NULL && BIO_method_type(bio) == wire_type)
+		((struct wire *)BIO_get_data(bio))->bytes = 0;
+	errno = 0;
+}
+
+/* -- the library, and what contexts have -- */
 
 enum tv_err
 tls_begin(char *errbuf, size_t cap)
@@ -21,6 +143,8 @@ tls_begin(char *errbuf, size_t cap)
 	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_LOAD_SSL_STRINGS |
 	    OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) != 1)
 		return tv_fail(errbuf, cap, TV_ENOMEM, "OpenSSL does not start: out of memory");
+	if (!make_wire_method())
+		return tv_fail(errbuf, cap, TV_ENOMEM, "TLS does not start: out of memory");
 	/* The generator takes its seed, and the default provider is there. */
 	if (RAND_bytes(&first, 1) != 1)
 		return tv_fail(errbuf, cap, TV_ESYS, "OpenSSL has no random numbers");
@@ -203,9 +327,8 @@ errno_of(SSL *s, int n)
 int
 tls_session_shake(SSL *s, char why[TLS_WHY_BYTES])
 {
-	ERR_clear_error();
+	begin_step(s);
 	other_names[0] = '\0';
-	errno = 0;
 	int rc = SSL_do_handshake(s);
 
 	if (rc == 1)
@@ -238,18 +361,14 @@ tls_session_free(SSL *s)
 	SSL_free(s);
 }
 
-/* Rooms full of records without bytes for us (tickets, new keys) in a row, in one turn: more are a flood. */
-#define OTHERS_MAX 4
-
 static ssize_t
 tls_read(void *sealed, void *dst, size_t room)
 {
 	SSL *s = sealed;
 	size_t got;
 
-	for (int i = 0; i < OTHERS_MAX; i++) {
-		ERR_clear_error();
-		errno = 0;
+	begin_step(s);
+	for (;;) {
 		if (SSL_read_ex(s, dst, room, &got) == 1)
 			return (ssize_t)got;
 		/* A record that was no data ends the call, too, and then the socket was not asked for more. */
@@ -261,10 +380,9 @@ tls_read(void *sealed, void *dst, size_t room)
 			errno = error;
 			return -1;
 		}
+		ERR_clear_error();
+		errno = 0;
 	}
-	ERR_raise_data(ERR_LIB_SSL, SSL_R_TOO_MANY_WARN_ALERTS, "records without data");
-	errno = EPROTO;
-	return -1;
 }
 
 static ssize_t
@@ -275,8 +393,7 @@ tls_write(void *sealed, const void *src, size_t n)
 
 	if (n == 0)
 		return 0;
-	ERR_clear_error();
-	errno = 0;
+	begin_step(s);
 	if (SSL_write_ex(s, src, n < RECORD_BYTES_MAX ? n : RECORD_BYTES_MAX, &done) == 1)
 		return (ssize_t)done;
 	errno = errno_of(s, 0);

@@ -36,6 +36,13 @@ enum tv_err tls_begin(char *errbuf, size_t cap);
 bool tls_context_prepare(struct ssl_ctx_st *ctx);
 
 /*
+ * Its bytes are those of this socket, which stays the caller's: they raise no signal, and one step of the session reads
+ * a bounded number of them, whatever the peer sends.  For one on another BIO the caller has to see to that.  After
+ * tls_begin().  False: no memory.
+ */
+bool tls_session_set_socket(struct ssl_st *s, int fd);
+
+/*
  * 1: done.  0: again, when the socket can be read or (tls_session_wants_write()) written; or, at the server's end, when
  * SSL_want_x509_lookup() says so, in a thread that may wait.  -1: failed, why says it ("x509: ...": what is wrong with
  * the peer's certificate; "remote error: tls: ...": the peer's alert; else "tls: ...").

@@ -295,7 +295,7 @@ tls_client_open(struct tls_client *c, int fd, const struct tls_peer *peer)
 	size_t n = strlen(peer->name);
 	SSL *s = n == 0 || n >= TLS_NAME_BYTES ? NULL : SSL_new(c->ctx);
 
-	if (s == NULL || !expect_name(s, peer->name) || SSL_set_fd(s, fd) != 1 ||
+	if (s == NULL || !expect_name(s, peer->name) || !tls_session_set_socket(s, fd) ||
 	    (peer->protocol != NULL && !set_protocol(s, peer->protocol))) {
 		ERR_clear_error();
 		SSL_free(s);

@@ -7,10 +7,11 @@
 #include "rpcd/tls/tls_int.h"
 
 /*
- * Reads of the socket, of 16 KiB at most, for one read of the session: a record with data needs two.  More are a flood
- * of records without data (keys that are renewed, RFC 8446, 4.6.3), which would keep the loop.
+ * Bytes of the socket for one step of a session: a record with data needs 17 KiB of them, however they come, and a
+ * handshake a client's certificates.  More are a flood of records without data (keys that are renewed, RFC 8446,
+ * 4.6.3), which would keep the loop.
  */
-#define READS_MAX 4
+#define STEP_BYTES_MAX (128u << 10)
 
 static int
 wire_read(BIO *bio, char *dst, size_t room, size_t *got)
@@ -24,12 +25,13 @@ wire_read(BIO *bio, char *dst, size_t room, size_t *got)
 		BIO_set_retry_read(bio);
 		return 0;
 	}
-	if (t->stands && t->reads++ >= READS_MAX) {
+	if (t->step_bytes >= STEP_BYTES_MAX) {
 		errno = EPROTO;
 		return 0;
 	}
 	n = stream_socket_read(t->fd, dst, room, false);
 	if (n > 0) {
+		t->step_bytes += (uint32_t)n;
 		*got = (size_t)n;
 		return 1;
 	}

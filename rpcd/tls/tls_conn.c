@@ -324,6 +324,7 @@ tls_shake(struct tls_conn *t)
 		return t->failed ? -1 : t->stands;
 	if (t->away != NULL && (rc = conn_resume(t)) <= 0)
 		return rc;
+	t->step_bytes = 0;
 	rc = tls_session_shake(t->ssl, why);
 	if (rc == 1)
 		return conn_stands(t);
@@ -381,7 +382,7 @@ conn_read(void *sealed, void *dst, size_t room)
 		errno = EPROTO;
 		return -1;
 	}
-	t->reads = 0;
+	t->step_bytes = 0;
 	n = tls_seal.read(t->ssl, dst, room);
 	t->failed = n < 0 && errno != EAGAIN;
 	return n;

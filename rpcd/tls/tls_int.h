@@ -64,7 +64,7 @@ struct tls_conn {
 	struct away *away;		/* owned; NULL: no thread had it, or it is done with that */
 	struct mono deadline;		/* of the handshake's signature */
 	int fd;
-	uint8_t reads;			/* of the socket, for one read of the session */
+	uint32_t step_bytes;		/* of the socket, in one read or one step of the handshake */
 	bool stands;			/* the handshake is done */
 	bool failed;			/* nothing goes on here */
 	bool ended;			/* the socket has said its end */

@@ -58,7 +58,7 @@ ends_open(struct ends *e, SSL_CTX *ctx, struct tls_client *client, const struct 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, e->fd), 0);
 	ck_assert_ptr_nonnull(e->c = tls_client_open(client, e->fd[0], peer));
 	ck_assert_ptr_nonnull(e->s = SSL_new(ctx));
-	ck_assert_int_eq(SSL_set_fd(e->s, e->fd[1]), 1);
+	ck_assert(tls_session_set_socket(e->s, e->fd[1]));
 	SSL_set_accept_state(e->s);
 }
 
@@ -462,7 +462,7 @@ START_TEST(our_own_certificate)
 	SSL_free(e.c);
 	ck_assert_ptr_nonnull(e.c = SSL_new(lent));
 	SSL_set_verify(e.c, SSL_VERIFY_PEER, NULL);
-	ck_assert(SSL_set_fd(e.c, e.fd[0]) == 1);
+	ck_assert(tls_session_set_socket(e.c, e.fd[0]));
 	SSL_set_connect_state(e.c);
 	shake_well(&e);
 	ends_close(&e);
