@@ -1,6 +1,7 @@
 /*
  * Targets of requests: path and query as a client sends them, up to the operation that they ask for.
- * First byte: method; the rest is the target.  The router is a fake that checks the request's form.
+ * First byte: method (1, 2), whether there is a body (4), from another machine in clear (8), limits and what http_config
+ * shuts (16); the rest is the target.  The router is a fake that checks the request's form.
  */
 #include "common/base/assert.h"
 #include "tests/unit/api_fakes.h"
@@ -42,9 +43,37 @@ check_query(struct span query)
 	arena_done(&a);
 }
 
+/* Of another machine no token is let through, however it is spelt. */
+static void
+check_token(const struct request *r, struct span query)
+{
+	struct arena a = ARENA_INIT(1u << 20);
+	struct params p;
+
+	if (params_parse(query, &a, &p) == TV_OK)
+		for (uint32_t i = 0; i < p.n; i++)
+			if (span_eqs(p.v[i].name, "token") && p.v[i].value.len > 0 && !span_eqs(p.v[i].value, "anonymous"))
+				TV_ASSERT(r->answered && r->answer.status == 403 && fake.started == 0);
+	arena_done(&a);
+}
+
+static void
+shut_much(void)
+{
+	static char acl[] = "/v1/acl", one[] = "192.0.2.7/32", *paths[] = { acl }, *nets[] = { one };
+
+	fake_conf.block_endpoints = (struct conf_list){ paths, 1 };
+	fake_conf.allow_write_from = (struct conf_list){ nets, 1 };
+	fake_conf.request_mode = REQUESTS_ENFORCING;
+	for (unsigned i = 0; i < REQUEST_LIMITS; i++)
+		fake_conf.request_rates[i][0] = fake_conf.request_rates[i][1] = 1000;
+	TV_ASSERT(limits_configure(&fake_api.limits, &fake_conf));
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const struct request_head far = { .client_ip = "192.0.2.7" };
 	static const char *const methods[] = { "GET", "PUT", "DELETE", "OPTIONS" };
 	struct span path, query;
 	char *target;
@@ -58,7 +87,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	target_split(span_str(target), &path, &query);
 	check_clean(path);
 	check_query(query);
-	struct request *r = fake_begin(methods[data[0] & 3], target, data[0] & 4 ? target : NULL, NULL);
+	if (data[0] & 16)
+		shut_much();
+	struct request *r = fake_begin(methods[data[0] & 3], target, data[0] & 4 ? target : NULL,
+	    data[0] & 8 ? &far : NULL);
+	if (data[0] & 8)
+		check_token(r, query);
 	TV_ASSERT(r->answered || fake.started == 1 || fake.admin_ctx != NULL);
 	if (r->answered)
 		TV_ASSERT(r->answer.status >= 200 && r->answer.status < 600);
