@@ -295,12 +295,14 @@ def test_first_cluster_with_access_control():
             machines[name] = m = lab.machine(address)
             m.ok("hostname", name)
             m.ok("mkdir", "-p", "/root")
-        Player(machines).play("A first cluster, with access control")
+        operators = Player(machines)
+        operators.play("A first cluster, with access control")
         for m in machines.values():
             assert m.ok("python3", "-c", ASK_DNS).strip() == "10.0.0.21", m.name
             assert m.run("sh", "-c", "ls /root/*.token").stdout.split() == {
                 "alpha": ["/root/%s.token" % n for n in ("beta", "gamma", "web", "web1")],
                 "web1": ["/root/web.token"]}.get(m.ok("hostname").strip(), []), m.name
+        operators.play("HTTPS")
         # What the agents were given holds over a restart.
         web1 = machines["web1"]
         web1.ok("systemctl", "restart", "rpcd")
