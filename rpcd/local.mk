@@ -41,7 +41,7 @@ noinst_LIBRARIES += rpcd/librpcapi.a
 rpcd_librpcapi_a_SOURCES = \
 	rpcd/api/access.c rpcd/api/api.c rpcd/api/api.h rpcd/api/api_request.c rpcd/api/api_request.h rpcd/api/audit.c \
 	rpcd/api/audit.h rpcd/api/browser_guard.c rpcd/api/buckets.c rpcd/api/buckets.h rpcd/api/gates.c \
-	rpcd/api/limits.c rpcd/api/limits.h rpcd/api/usage.c rpcd/api/usage.h rpcd/api/accounts.c rpcd/api/accounts.h rpcd/api/cached.c rpcd/api/endpoint.c rpcd/api/endpoint.h \
+	rpcd/api/limits.c rpcd/api/limits.h rpcd/api/usage.c rpcd/api/usage.h rpcd/api/accounts.c rpcd/api/accounts.h rpcd/api/cached.c rpcd/api/park.c rpcd/api/park.h rpcd/api/endpoint.c rpcd/api/endpoint.h \
 	rpcd/api/filter.c rpcd/api/gzip.c rpcd/api/gzip.h rpcd/api/handler.c rpcd/api/local_read.c rpcd/api/not_served.c rpcd/api/params.c \
 	rpcd/api/params.h rpcd/api/render.c rpcd/api/request_log.c rpcd/api/tenancy.c rpcd/api/translate.c
 # Its families of paths.

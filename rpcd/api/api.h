@@ -83,6 +83,7 @@ struct api {
 	LIST_HEAD(, note) notes;		/* of questions under way */
 	uint64_t answers_bytes;			/* of large answers that wait to be sent */
 	LIST_HEAD(, request) live;		/* those between api_begin() and api_end() */
+	LIST_HEAD(, parked) parked;		/* those of them that wait for long: park.h */
 	struct api_stats {
 		uint64_t requests, errors, cancelled, denied;	/* denied: by access control, here */
 		uint64_t clear_refused, gate_refused;	/* secrets in clear; http_config (rpcd/api/gates.c) */
@@ -105,6 +106,8 @@ void api_end(struct request *r);
  * no memory, nothing was changed.
  */
 bool api_fold(struct request *r);
+/* The router's answer is there: its route_done, with the request as ctx. */
+void api_replied(void *ctx, const struct op_reply *reply);
 /* The client went away: takes back what is under way for it. */
 void api_cancel(struct request *r);
 /* Frees what is left of questions that were never answered.  After that no callback may come. */

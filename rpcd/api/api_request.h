@@ -131,6 +131,7 @@ struct request {
 	void *sent_ctx;
 	void *transport;
 	struct request *next;		/* of those that it keeps for later */
+	char ip[46];			/* of head.client_ip */
 	LIST_ENTRY(request) live;	/* api.h: between api_begin() and api_end() */
 };
 

@@ -96,8 +96,8 @@ api_query(struct request *r, bool catalog)
 	return true;
 }
 
-static void
-on_reply(void *ctx, const struct op_reply *reply)
+void
+api_replied(void *ctx, const struct op_reply *reply)
 {
 	struct request *r = ctx;
 
@@ -174,7 +174,7 @@ api_start(struct request *r, enum op_code code, const void *args,
 		return;
 	if (!api_pack(r, code, args))
 		return;
-	r->call = route_start(r->api->route, &r->op, on_reply, r);
+	r->call = route_start(r->api->route, &r->op, api_replied, r);
 	if (r->call == NULL)
 		api_busy(r);
 }
@@ -183,7 +183,7 @@ void
 api_start_again(struct request *r, struct span dc)
 {
 	r->op.dc = dc;
-	r->call = route_start(r->api->route, &r->op, on_reply, r);
+	r->call = route_start(r->api->route, &r->op, api_replied, r);
 	if (r->call == NULL)
 		api_busy(r);
 }

@@ -238,14 +238,15 @@ carrier_send(struct exchange *x, struct block *b)
 	body = streams || b->head.len > b->head_bytes || b->body.len > 0;
 	r->answer = b;
 	r->sent = b->head_bytes;
-	r->endless = streams && x->req.stream_bytes == 0;
+	r->endless = streams && x->req->stream_bytes == 0;
 	r->on->endless += r->endless;
 	request_await(r, b->body.len);
 	if (!h2_answer(&r->st, span_of(b->head.data, b->head_bytes), body))
 		h2_reset(&r->st, H2_INTERNAL_ERROR);
 	if (!body)
 		release_answer(r);
-	if (!streams && x->req.sent == NULL)	/* else its handler is to know when the answer has left */
+	/* Else its handler is to know when the answer has left. */
+	if (!streams && (x->req == NULL || x->req->sent == NULL))
 		end_exchange(r);
 }
 
@@ -363,7 +364,7 @@ on_body(void *ctx UNUSED, struct h2_stream *st, const uint8_t *bytes, size_t n)
 			cut_stream(r, H2_CANCEL);
 		return n;
 	}
-	if (r->x->req.head.body_announced == 0 && exchange_is_endless(r->x)) {
+	if (r->x->req->head.body_announced == 0 && exchange_is_endless(r->x)) {
 		cut_stream(r, H2_CANCEL);
 		return n;
 	}
@@ -413,7 +414,7 @@ static ssize_t
 read_stream(struct h2_request *r, uint8_t *dst, size_t room, bool *end)
 {
 	struct exchange *x = r->x;
-	struct request *q = &x->req;
+	struct request *q = x->req;
 	size_t n;
 
 	if (q->stream == NULL) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
+#include "rpcd/api/park.h"
 #include "rpcd/http/h2_conns.h"
 
 #define PEEK_BODY_BYTES 65536		/* of a body, with its head */
@@ -58,6 +59,7 @@ http_quiesce(struct http *h)
 static void
 end_requests(struct http *h)
 {
+	api_unpark_all(h->conf.api);
 	for (struct request *r = LIST_FIRST(&h->conf.api->live), *next; r != NULL; r = next) {
 		next = LIST_NEXT(r, live);			/* r may be freed */
 		api_cancel(r);

@@ -102,7 +102,7 @@ rank_of(const struct conn *c, enum conn_state state)
 	if (state == CONN_SHAKE)
 		return IDLE_SHAKE;
 	return state == CONN_LINGER ? IDLE_LINGER : state == CONN_REST ? IDLE_REST :
-	    state == CONN_BODY && (c->x->req.feed == NULL || c->x->req.answered) ? IDLE_BODY : CROWD_STAYS;
+	    state == CONN_BODY && (c->x->req->feed == NULL || c->x->req->answered) ? IDLE_BODY : CROWD_STAYS;
 }
 
 void

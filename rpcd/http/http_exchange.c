@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpcd/api/park.h"
 #include "rpcd/http/http_int.h"
 
 #define SPARE_REQUESTS_MAX 256		/* kept for reuse */
@@ -16,42 +17,115 @@ static const char bodies_text[] =
 
 /* -- exchanges ------------------------------------------------------------ */
 
+static struct request *
+request_new(struct http *h)
+{
+	struct request *r = h->spare_requests;
+
+	if (r == NULL) {
+		r = calloc(1, sizeof(*r));
+		if (r != NULL)
+			request_reset(r);
+		return r;
+	}
+	h->spare_requests = r->next;
+	h->spare_request_count--;
+	return r;
+}
+
+static void
+request_free(struct http *h, struct request *r)
+{
+	if (r == NULL)
+		return;
+	if (h->spare_request_count == SPARE_REQUESTS_MAX || h->stopping) {
+		request_done(r);
+		free(r);
+		return;
+	}
+	request_reset(r);
+	r->next = h->spare_requests;
+	h->spare_requests = r;
+	h->spare_request_count++;
+}
+
+/* With its request, which is as request_reset() leaves it.  NULL: no memory. */
+static struct exchange *
+spare_or_new(struct http *h)
+{
+	struct exchange *x = h->spare;
+
+	if (x != NULL) {
+		h->spare = x->next;
+		h->spare_count--;
+		return x;
+	}
+	x = calloc(1, sizeof(*x));
+	if (x != NULL && (x->req = request_new(h)) == NULL) {
+		free(x);
+		return NULL;
+	}
+	return x;
+}
+
 struct exchange *
 exchange_new(struct http *h, const struct carrier *by, struct conn *c)
 {
-	struct exchange *x = (struct exchange *)(void *)h->spare;
+	struct exchange *x = spare_or_new(h);
 
-	if (x != NULL) {
-		h->spare = x->req.next;
-		h->spare_count--;
-	} else {
-		x = calloc(1, sizeof(*x));
-		if (x == NULL)
-			return NULL;
-	}
-	request_reset(&x->req);
-	x->http = h;
-	x->by = by;
-	x->conn = c;
-	x->chunks = NULL;
-	x->answer = NULL;
-	x->phase = EXCHANGE_BODY;
-	x->begun = x->waiting = x->close_after = x->feeds = x->may_stream = x->streams = x->last =
-	    x->old = false;
-	x->passed = 0;
+	if (x == NULL)
+		return NULL;
+	*x = (struct exchange){ .req = x->req, .http = h, .by = by, .conn = c, .phase = EXCHANGE_BODY };
 	return x;
 }
 
 void
 exchange_free_spares(struct http *h)
 {
-	while (h->spare != NULL) {
-		struct exchange *x = (struct exchange *)(void *)h->spare;
+	struct exchange *x;
+	struct request *r;
 
-		h->spare = x->req.next;
-		request_done(&x->req);
+	while ((x = h->spare) != NULL) {
+		h->spare = x->next;
+		request_done(x->req);
+		free(x->req);
 		free(x);
 	}
+	while ((r = h->spare_requests) != NULL) {
+		h->spare_requests = r->next;
+		request_done(r);
+		free(r);
+	}
+}
+
+/* Its client has gone while it was parked. */
+static void
+end_parked(struct exchange *x)
+{
+	if (!exchange_unpark(x)) {
+		api_park_drop(x->parked);
+		x->parked = NULL;
+		x->begun = false;
+	}
+}
+
+/* The request is over, and what it was is told to logs and accounts. */
+static void
+end_request(struct exchange *x)
+{
+	if (x->parked != NULL)
+		end_parked(x);
+	if (x->begun)
+		api_end(x->req);
+	x->begun = false;
+}
+
+void
+exchange_end_request(struct exchange *x)
+{
+	end_request(x);
+	request_free(x->http, x->req);
+	x->req = NULL;
 }
 
 void
@@ -62,23 +136,22 @@ exchange_end(struct exchange *x)
 	exchange_release_body(x);
 	if (x->waiting)
 		h->stats.waiting--;
-	if (x->begun)
-		api_end(&x->req);
-	if (h->spare_count == SPARE_REQUESTS_MAX || h->stopping) {
-		request_done(&x->req);
+	end_request(x);
+	if (x->req == NULL || h->spare_count == SPARE_REQUESTS_MAX || h->stopping) {
+		request_free(h, x->req);
 		free(x);
 		return;
 	}
-	request_reset(&x->req);
-	x->req.next = h->spare;
-	h->spare = &x->req;
+	request_reset(x->req);
+	x->next = h->spare;
+	h->spare = x;
 	h->spare_count++;
 }
 
 bool
 exchange_waits_long(const struct exchange *x)
 {
-	return x->req.op.index > 0 || x->req.cancel != NULL;
+	return x->req == NULL || x->req->op.index > 0 || x->req->cancel != NULL;
 }
 
 static void
@@ -108,7 +181,7 @@ most_greedy(struct http *h)
 	TAILQ_FOREACH(x, &h->bodies, body) {
 		uint64_t bytes = x->conn->place.source == NULL ? 0 : x->conn->place.source->held;
 
-		if (x->phase != EXCHANGE_BODY || x->req.answered || x->req.body.len <= FREE_BODY_BYTES)
+		if (x->phase != EXCHANGE_BODY || x->req->answered || x->req->body.len <= FREE_BODY_BYTES)
 			continue;
 		if (found == NULL || bytes > most) {
 			found = x;
@@ -123,7 +196,7 @@ static void
 body_count(struct exchange *x)
 {
 	struct http *h = x->http;
-	uint64_t now = x->req.body.len > 0 ? x->req.body.cap : 0;
+	uint64_t now = x->req->body.len > 0 ? x->req->body.cap : 0;
 
 	if (now == x->held)
 		return;
@@ -140,7 +213,9 @@ body_count(struct exchange *x)
 void
 exchange_release_body(struct exchange *x)
 {
-	buf_reset(&x->req.body);
+	if (x->req == NULL)
+		return;
+	buf_reset(&x->req->body);
 	if (x->held > 0)
 		body_count(x);
 }
@@ -152,23 +227,23 @@ make_room(struct http *h)
 
 	while (h->stats.bodies_bytes > h->conf.conf->bodies_bytes_max && (x = most_greedy(h)) != NULL) {
 		h->stats.refused_bodies++;
-		buf_done(&x->req.body);
+		buf_done(&x->req->body);
 		body_count(x);
 		x->close_after = true;
-		answer_text(&x->req, 503, "%s", bodies_text);	/* sent in its turn */
+		answer_text(x->req, 503, "%s", bodies_text);	/* sent in its turn */
 	}
 }
 
 bool
 exchange_is_endless(const struct exchange *x)
 {
-	return x->req.body_bytes > x->http->conf.conf->body_discard_max && x->req.body_bytes > x->req.body_max;
+	return x->req->body_bytes > x->http->conf.conf->body_discard_max && x->req->body_bytes > x->req->body_max;
 }
 
 bool
 exchange_body(struct exchange *x, const void *bytes, size_t n)
 {
-	struct request *r = &x->req;
+	struct request *r = x->req;
 
 	if (exchange_is_endless(x))
 		return false;
@@ -227,10 +302,10 @@ take_absolute(struct exchange *x, const struct http_head *head, const uint8_t *c
 	struct span path = http_part(copy, head->target);
 	bool rooted = path.len > 0 && path.p[0] == '/';
 
-	x->req.head.host = arena_cstr(&x->req.arena, http_part(copy, head->host));
-	x->req.head.target = arena_printf(&x->req.arena, "%s%.*s", rooted ? "" : "/", (int)path.len,
+	x->req->head.host = arena_cstr(&x->req->arena, http_part(copy, head->host));
+	x->req->head.target = arena_printf(&x->req->arena, "%s%.*s", rooted ? "" : "/", (int)path.len,
 	    (const char *)path.p);
-	return x->req.head.host != NULL && x->req.head.target.p != NULL;
+	return x->req->head.host != NULL && x->req->head.target.p != NULL;
 }
 
 void
@@ -238,22 +313,22 @@ exchange_take_client(struct exchange *x)
 {
 	const struct conn *c = x->conn;
 
-	x->req.head.on_loopback = c->loopback;
-	x->req.head.on_socket = c->listener->is_unix;
-	x->req.head.uid = c->listener->is_unix ? http_peer_uid(c->fd) : -1;
-	x->req.head.on_tls = c->tls != NULL;
-	x->req.head.peer_san = c->tls == NULL ? NULL : tls_peer_san(c->tls);
-	x->req.head.client_ip = NULL;
+	x->req->head.on_loopback = c->loopback;
+	x->req->head.on_socket = c->listener->is_unix;
+	x->req->head.uid = c->listener->is_unix ? http_peer_uid(c->fd) : -1;
+	x->req->head.on_tls = c->tls != NULL;
+	x->req->head.peer_san = c->tls == NULL ? NULL : tls_peer_san(c->tls);
+	x->req->head.client_ip = NULL;
 	if (c->place.source == NULL)
 		return;
-	x->req.head.client_ip = addr_ip(&c->from, x->ip);
+	x->req->head.client_ip = addr_ip(&c->from, x->req->ip);
 }
 
 const char *
 exchange_take_head(struct exchange *x, const struct http_head *head, const uint8_t *bytes)
 {
-	struct request_head *to = &x->req.head;
-	struct span whole = arena_copy(&x->req.arena, span_of(bytes, head->len));
+	struct request_head *to = &x->req->head;
+	struct span whole = arena_copy(&x->req->arena, span_of(bytes, head->len));
 	uint8_t *copy = (uint8_t *)(uintptr_t)whole.p;
 
 	if (copy == NULL)
@@ -261,7 +336,7 @@ exchange_take_head(struct exchange *x, const struct http_head *head, const uint8
 	*to = (struct request_head){ .body_announced = head->framing == HTTP_LENGTH ? head->length : 0 };
 	exchange_take_client(x);
 	if (head->framing == HTTP_CHUNKED && x->by == &conn_carrier) {
-		x->chunks = arena_alloc(&x->req.arena, sizeof(*x->chunks));
+		x->chunks = arena_alloc(&x->req->arena, sizeof(*x->chunks));
 		if (x->chunks == NULL)
 			return "";
 		http_chunks_begin(x->chunks, x->http->conf.conf->header_bytes_max);
@@ -284,7 +359,7 @@ bool
 exchange_begin(struct exchange *x)
 {
 	struct http *h = x->http;
-	struct request *r = &x->req;
+	struct request *r = x->req;
 	uint64_t announced = r->head.body_announced;
 
 	x->by->await(x);
@@ -310,6 +385,50 @@ asks_the_router(const struct request *r)
 	    r->feed == NULL && strcmp(r->head.method, "GET") == 0;
 }
 
+bool
+exchange_unpark(struct exchange *x)
+{
+	struct request *r = request_new(x->http);
+
+	if (r == NULL)
+		return false;
+	x->req = r;
+	exchange_take_client(x);
+	r->ready = on_ready;
+	r->again = http_send_again;
+	if (!api_unpark(x->parked, r)) {
+		request_free(x->http, r);
+		x->req = NULL;
+		return false;
+	}
+	x->parked = NULL;
+	return true;
+}
+
+/* The reply is there, or rpcd stops. */
+static struct request *
+resume(void *transport)
+{
+	struct exchange *x = transport;
+
+	if (exchange_unpark(x))
+		return x->req;
+	end_parked(x);
+	http_send_lost(x);
+	return NULL;
+}
+
+/* Others use the request meanwhile. */
+static void
+park(struct exchange *x)
+{
+	x->parked = api_park(x->req, resume);
+	if (x->parked == NULL)
+		return;
+	request_free(x->http, x->req);
+	x->req = NULL;
+}
+
 static void
 await_answer(struct exchange *x)
 {
@@ -320,18 +439,19 @@ await_answer(struct exchange *x)
 		return;
 	x->waiting = !x->may_stream;
 	h->stats.waiting += x->waiting;
-	if (asks_the_router(&x->req) && api_fold(&x->req))
-		x->req.again = http_send_again;
+	if (asks_the_router(x->req) && api_fold(x->req))
+		x->req->again = http_send_again;
 	body_count(x);
+	park(x);
 }
 
 void
 exchange_run(struct exchange *x)
 {
-	if (!x->req.answered)
-		api_run(&x->req);
+	if (!x->req->answered)
+		api_run(x->req);
 	x->by->await_us(x);
-	if (x->req.answered)
+	if (x->req->answered)
 		http_send_now(x);
 	else
 		await_answer(x);
@@ -341,18 +461,18 @@ void
 exchange_refuse(struct exchange *x, unsigned status, const char *text)
 {
 	x->close_after = true;
-	x->req.head.method = "GET";
-	x->req.running = true;		/* it is sent here */
-	answer_text(&x->req, status, "%s", text);
+	x->req->head.method = "GET";
+	x->req->running = true;		/* it is sent here */
+	answer_text(x->req, status, "%s", text);
 	exchange_take_client(x);
-	request_log(&x->req, MONO_ZERO);	/* api_end() is not called for it */
+	request_log(x->req, MONO_ZERO);	/* api_end() is not called for it */
 	http_send_now(x);
 }
 
 size_t
 exchange_feed(struct exchange *x, const uint8_t *bytes, size_t n)
 {
-	struct request *r = &x->req;
+	struct request *r = x->req;
 	bool was_answered = r->answered;
 	size_t took = n;
 
@@ -383,6 +503,7 @@ exchange_drop(struct exchange *x)
 		return;
 	}
 	exchange_release_body(x);
-	x->req.head.peer_san = NULL;		/* the connection's */
+	if (x->req != NULL)
+		x->req->head.peer_san = NULL;	/* the connection's */
 	x->by = &gone_carrier;
 }

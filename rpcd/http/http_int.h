@@ -128,13 +128,15 @@ struct http {
 	struct http_conf conf;
 	struct listener_http *listeners;
 	struct map clients;		/* struct crowd_source: what each has open, `held` of which are bodies */
-	struct request *spare;
+	struct exchange *spare;		/* with a request each */
 	unsigned spare_count;
+	struct request *spare_requests;
+	unsigned spare_request_count;
 	struct http_stats stats;
 	struct tide open;		/* connections */
 	int epoll;			/* connections */
 	ev_io watch;
-	struct request *ready, **ready_end;	/* the queue of answers: of exchanges */
+	struct exchange *ready, **ready_end;	/* the queue of answers */
 	ev_timer turn;			/* while the queue is longer than one turn sends */
 	struct last_answer last;
 	struct look look;
@@ -176,9 +178,11 @@ enum exchange_phase {
 	EXCHANGE_STREAM,		/* its answer is made as it leaves */
 };
 
-/* The transport's part of a request. */
+/* The transport's part of a request, of which 10,000 may wait. */
 struct exchange {
-	struct request req;		/* first: request and exchange are one allocation */
+	struct request *req;		/* owned; NULL: `parked`, or in EXCHANGE_READY it is over */
+	struct parked *parked;		/* it waits for long; owned */
+	struct exchange *next;		/* in EXCHANGE_READY; of the spares */
 	struct http *http;
 	const struct carrier *by;
 	struct conn *conn;		/* that it came on, whatever carries it there */
@@ -200,7 +204,6 @@ struct exchange {
 	bool may_stream : 1;		/* its body or its answer: the connection ends with it */
 	bool streams : 1;		/* its answer is sent as it is made: EXCHANGE_STREAM */
 	bool last : 1;			/* of its answer's stream there are no more pieces */
-	char ip[46];
 };
 
 /* -- http_conns.c -- */
@@ -270,6 +273,10 @@ void exchange_end(struct exchange *x);
 void exchange_drop(struct exchange *x);
 /* Ends all those that are kept for reuse. */
 void exchange_free_spares(struct http *h);
+/* Ends the request of one whose answer is in the queue; the exchange goes on without it. */
+void exchange_end_request(struct exchange *x);
+/* Takes the request up again that was parked.  False: no memory, nothing was changed. */
+bool exchange_unpark(struct exchange *x);
 /* More than a moment may go by before its answer. */
 bool exchange_waits_long(const struct exchange *x);
 /* What its connection tells of the client; exchange_take_head() does that, too. */
@@ -317,6 +324,8 @@ void block_release(struct block *b);
 /* The answer of a request of ours is there: now, or in its turn. */
 void http_send_now(struct exchange *x);
 void http_send_later(struct exchange *x);
+/* There is no memory for one: its client gets none. */
+void http_send_lost(struct exchange *x);
 /* conn_carrier.send */
 void http_send_block(struct exchange *x, struct block *b);
 /* Of one whose client has gone while its answer was in the queue. */

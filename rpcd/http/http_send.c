@@ -28,7 +28,7 @@
 static uint64_t
 body_bytes(const struct exchange *x)
 {
-	return x->req.stream_bytes > 0 ? x->req.stream_bytes : x->req.stream == NULL ? x->req.answer.body.len :
+	return x->req->stream_bytes > 0 ? x->req->stream_bytes : x->req->stream == NULL ? x->req->answer.body.len :
 	    x->old ? HEAD_TO_END : HEAD_CHUNKED;
 }
 
@@ -36,7 +36,7 @@ body_bytes(const struct exchange *x)
 static struct block *
 block_new(struct exchange *x, enum response_head_keep keep)
 {
-	struct answer *a = &x->req.answer;
+	struct answer *a = &x->req->answer;
 	struct block *b = calloc(1, sizeof(*b));
 	size_t join = x->conn->tls != NULL ? JOIN_SEALED_BYTES_MAX : JOIN_BYTES_MAX;
 
@@ -45,10 +45,10 @@ block_new(struct exchange *x, enum response_head_keep keep)
 	buf_init(&b->head, HEAD_BYTES_MAX);
 	b->head.secret = a->body.secret;
 	response_head_write(&b->head, x->http->conf.conf, a, keep, body_bytes(x));
-	if (strcmp(x->req.head.method, "HEAD") == 0)
+	if (strcmp(x->req->head.method, "HEAD") == 0)
 		buf_reset(&a->body);
-	else
-		x->streams = x->req.stream != NULL || x->req.stream_bytes > 0;	/* one may have broken off already */
+	else				/* one may have broken off already */
+		x->streams = x->req->stream != NULL || x->req->stream_bytes > 0;
 	b->head_bytes = b->head.len;
 	if (a->body.len > 0 && a->body.len <= join)
 		buf_put(&b->head, a->body.data, a->body.len);
@@ -61,8 +61,8 @@ block_new(struct exchange *x, enum response_head_keep keep)
 	b->status = a->status;
 	b->api = x->http->conf.api;
 	if (a->body.len > join) {
-		b->accounted = x->req.accounted;
-		x->req.accounted = 0;
+		b->accounted = x->req->accounted;
+		x->req->accounted = 0;
 		b->body = a->body;
 		buf_init(&a->body, 0);
 	}
@@ -107,14 +107,14 @@ keep_now(const struct exchange *x)
 static bool
 wants_gzip(const struct exchange *x)
 {
-	return x->req.head.accept_encoding != NULL;	/* api_fold() */
+	return x->req->head.accept_encoding != NULL;	/* api_fold() */
 }
 
 static bool
 is_last(const struct last_answer *l, const struct exchange *x, uint64_t number)
 {
 	return l->block != NULL && l->number == number && l->gzip == wants_gzip(x) && l->keep == keep_now(x) &&
-	    span_eq(buf_span(&l->target), x->req.head.target);
+	    span_eq(buf_span(&l->target), x->req->head.target);
 }
 
 /* Others with the same reply will ask for it. */
@@ -127,7 +127,7 @@ remember(struct http *h, const struct exchange *x, struct block *b)
 	if (number == 0 || b == NULL)
 		return;
 	forget_last(l);
-	buf_putspan(&l->target, x->req.head.target);
+	buf_putspan(&l->target, x->req->head.target);
 	if (l->target.failed)
 		return;
 	l->number = number;
@@ -149,11 +149,11 @@ enqueue(struct exchange *x, struct block *b)
 	x->phase = EXCHANGE_READY;
 	x->answer = b;
 	x->keep = (uint8_t)keep_now(x);
-	x->req.next = NULL;
+	x->next = NULL;
 	if (h->ready == NULL)		/* after what runs now */
 		ev_feed_event(h->conf.loop, &h->turn, EV_TIMER);
-	*h->ready_end = &x->req;
-	h->ready_end = &x->req.next;
+	*h->ready_end = x;
+	h->ready_end = &x->next;
 }
 
 bool
@@ -176,7 +176,14 @@ http_send_again(struct request *r, uint64_t number)
 	if (b->status >= 500)
 		r->api->stats.errors++;
 	enqueue(x, block_share(h->last.block));
+	exchange_end_request(x);	/* thousands may be in the queue */
 	return true;
+}
+
+void
+http_send_lost(struct exchange *x)
+{
+	enqueue(x, NULL);
 }
 
 void
@@ -267,7 +274,7 @@ static enum push
 make_piece(struct conn *c, uint8_t *dst, size_t max)
 {
 	struct exchange *x = c->x;
-	struct request *r = &x->req;
+	struct request *r = x->req;
 	struct block *b = c->answer;
 	size_t n = dst == NULL ? 0 : r->stream(r, dst, max);
 
@@ -296,7 +303,7 @@ static enum push
 next_piece(struct conn *c)
 {
 	struct exchange *x = c->x;
-	struct request *r = &x->req;
+	struct request *r = x->req;
 	struct block *b = c->answer;
 	size_t max = r->stream_bytes > 0 ? STREAM_LONG_BYTES : STREAM_BYTES;
 
@@ -405,9 +412,9 @@ http_send_now(struct exchange *x)
 static void
 send_first(struct http *h)
 {
-	struct exchange *x = (struct exchange *)(void *)h->ready;
+	struct exchange *x = h->ready;
 
-	h->ready = x->req.next;
+	h->ready = x->next;
 	if (h->ready == NULL)
 		h->ready_end = &h->ready;
 	send_block(x, x->answer);

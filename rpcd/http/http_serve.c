@@ -60,7 +60,7 @@ queued(struct exchange *x)
 static void
 wake(struct exchange *x)
 {
-	if (x->phase == EXCHANGE_STREAM && x->http->stopping && x->req.stream == NULL)
+	if (x->phase == EXCHANGE_STREAM && x->http->stopping && x->req->stream == NULL)
 		http_send_more(x->http, x->conn);	/* its end, and that of x: the loop does not run on */
 	else
 		conn_wake(x->conn);
@@ -103,7 +103,7 @@ take_body(struct http *h, struct conn *c, struct span part)
 
 	if (!exchange_body(x, part.p, part.len))
 		conn_end(h, c);
-	else if (c->state == CONN_BODY && x->chunks == NULL && x->req.body_bytes == x->req.head.body_announced)
+	else if (c->state == CONN_BODY && x->chunks == NULL && x->req->body_bytes == x->req->head.body_announced)
 		exchange_run(x);
 }
 
@@ -112,10 +112,10 @@ refuse_chunks(struct http *h, struct exchange *x)
 {
 	h->stats.malformed++;
 	x->close_after = true;
-	x->req.running = true;
-	if (!x->req.answered)
-		answer_text(&x->req, 400, "400 Bad Request: %s", x->chunks->why);
-	x->req.running = false;
+	x->req->running = true;
+	if (!x->req->answered)
+		answer_text(x->req, 400, "400 Bad Request: %s", x->chunks->why);
+	x->req->running = false;
 	http_send_now(x);
 }
 
@@ -171,7 +171,7 @@ static bool
 take_part(struct http *h, struct conn *c)
 {
 	struct exchange *x = c->x;
-	uint64_t left = x->req.head.body_announced - x->req.body_bytes;
+	uint64_t left = x->req->head.body_announced - x->req->body_bytes;
 	struct span part = span_of(h->look.bytes, h->look.len < left ? h->look.len : (size_t)left);
 	size_t took = part.len;
 
@@ -180,7 +180,7 @@ take_part(struct http *h, struct conn *c)
 	look_take(h, took);
 	if (!x->feeds)
 		take_body(h, c, part);
-	else if (x->req.body_bytes == x->req.head.body_announced)
+	else if (x->req->body_bytes == x->req->head.body_announced)
 		exchange_run(x);
 	return took == part.len;
 }
@@ -188,7 +188,7 @@ take_part(struct http *h, struct conn *c)
 static size_t
 body_want(const struct http *h, const struct exchange *x)
 {
-	uint64_t left = x->req.head.body_announced - x->req.body_bytes;
+	uint64_t left = x->req->head.body_announced - x->req->body_bytes;
 
 	return x->chunks != NULL || left > h->peek_cap ? h->peek_cap : (size_t)left;
 }
@@ -232,7 +232,7 @@ begin_request(struct http *h, struct exchange *x)
 		exchange_run(x);
 		return;
 	}
-	if (x->chunks == NULL && x->req.head.body_announced == 0) {
+	if (x->chunks == NULL && x->req->head.body_announced == 0) {
 		exchange_run(x);
 		return;
 	}

@@ -147,6 +147,13 @@ route_start(struct route *r, const struct op_request *q, route_done *done, void 
 }
 
 void
+route_give(struct route_call *c, route_done *done, void *ctx)
+{
+	c->done = done;
+	c->ctx = ctx;
+}
+
+void
 route_cancel(struct route_call *c)
 {
 	struct forward *u = JOIN_ENTRY(c->waiter.flight, struct forward, flight);

@@ -88,6 +88,8 @@ struct route_call *route_start(struct route *r, const struct op_request *q, rout
  */
 struct route_call *route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
     enum tv_err *err);
+/* From now on another one waits for it: done and ctx are as in route_start(). */
+void route_give(struct route_call *c, route_done *done, void *ctx);
 /* The client went away: frees the call and the watch at the server; done will not be called. */
 void route_cancel(struct route_call *c);
 /*

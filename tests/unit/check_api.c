@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "rpcd/api/park.h"
 #include "tests/unit/api_kit.h"
 
 /* -- table ------------------------------------------------------------------- */
@@ -597,6 +598,115 @@ START_TEST(folding)
 }
 END_TEST
 
+static struct request resumed;		/* into this one */
+static struct parked *parked;
+static bool no_room;
+
+static struct request *
+fake_resume(void *transport)
+{
+	ck_assert_ptr_eq(transport, &resumed);
+	if (no_room) {
+		api_park_drop(parked);
+		return NULL;
+	}
+	request_reset(&resumed);
+	resumed.ready = fake_woken;
+	ck_assert(api_unpark(parked, &resumed));
+	return &resumed;
+}
+
+static void
+park(const char *target, const struct request_head *head)
+{
+	struct request *r = fake_begin("GET", target, NULL, head);
+
+	ck_assert(!r->answered);
+	r->transport = &resumed;
+	ck_assert(api_fold(r));
+	parked = api_park(r, fake_resume);
+	ck_assert_ptr_nonnull(parked);
+	ck_assert(LIST_EMPTY(&fake_api.live));
+	ck_assert_uint_eq(fake_api.stats.live, 1);
+}
+
+static void
+unpark_none(void)
+{
+	ck_assert(LIST_EMPTY(&fake_api.live) && LIST_EMPTY(&fake_api.parked));
+	ck_assert_uint_eq(fake_api.stats.live, 0);
+}
+
+static void
+unpark_done(void)
+{
+	api_end(&resumed);
+	request_done(&resumed);
+	memset(&resumed, 0, sizeof(resumed));
+	unpark_none();
+}
+
+START_TEST(parking)
+{
+	char token[] = "secret";
+	struct request_head head = { .token = token, .accept_encoding = "gzip" };
+	struct kv_entry e = { .Key = span_str("a/b"), .Value = span_str("hello") };
+
+	park("/v1/kv/a%2Fb?raw&index=41&dc=dc2&stale", &head);
+	memset(token, 'x', sizeof(token) - 1);
+	api_end(fake_begin("GET", "/v1/nothing", NULL, NULL));	/* it is used for others meanwhile */
+	reply_list(&kv_entry_schema, &e, 1);
+	fake_answered(&resumed, 200, "hello");
+	ck_assert_str_eq(resumed.head.token, "secret");
+	ck_assert_str_eq(resumed.head.method, "GET");
+	span_is(resumed.rest, "a/b");
+	span_is(resumed.op.dc, "dc2");
+	ck_assert_uint_eq(resumed.op.index, 41);
+	ck_assert_uint_eq(resumed.op.mode, OP_STALE);
+	ck_assert_str_eq(fake_header(&resumed, "X-Consul-Index"), "42");
+	unpark_done();
+
+	/* its client leaves */
+	park("/v1/kv/a?index=9", &(struct request_head){ .authorization = "Bearer t" });
+	ck_assert_ptr_eq(fake_resume(&resumed), &resumed);
+	ck_assert_str_eq(resumed.head.authorization, "Bearer t");
+	ck_assert_uint_eq(fake.cancelled, 0);
+	unpark_done();
+	ck_assert_uint_eq(fake.cancelled, 1);
+
+	/* the reply comes after it was taken up */
+	park("/v1/kv/a?index=9", NULL);
+	fake_resume(&resumed);
+	reply(TV_OK, "");
+	fake_answered(&resumed, 404, "");
+	unpark_done();
+}
+END_TEST
+
+START_TEST(parked_without_memory)
+{
+	no_room = true;
+	park("/v1/kv/a?index=9", NULL);
+	reply(TV_OK, "");
+	ck_assert_uint_eq(fake.cancelled, 0);		/* it was answered, if not for its client */
+	park("/v1/kv/a?index=9", NULL);
+	api_unpark_all(&fake_api);
+	ck_assert_uint_eq(fake.cancelled, 1);
+	no_room = false;
+	unpark_none();
+}
+END_TEST
+
+START_TEST(not_parked)
+{
+	struct request *r = fake_begin("GET", "/v1/health/node/n?index=3&filter=Name==x", NULL, NULL);
+
+	ck_assert(api_fold(r));
+	ck_assert_ptr_null(api_park(r, fake_resume));	/* its filter is compiled */
+	fake_end(r);
+}
+END_TEST
+
 static uint64_t asked_number;
 
 static bool
@@ -903,7 +1013,8 @@ main(void)
 	const TTest *const tests[] = {
 		tenancy, authorization,
 		every_endpoint_tells_its_methods, rows_are_found, administration, paths, not_served, request_lines,
-		browsers, kv_reads, kv_keys, kv_writes, kv_refusals, errors, client_leaves, folding,
+		browsers, kv_reads, kv_keys, kv_writes, kv_refusals, errors, client_leaves, folding, parking,
+		parked_without_memory, not_parked,
 		keys_that_cannot_be_read, secrets_are_wiped, same_reply_again, compression, slow_readers, large_list_in_slices,
 		large_list_fails, many_names_in_slices,
 	};
