@@ -17,7 +17,7 @@
 
 /*
  * Bytes of the socket for one step of a session.  A record has 17 KiB at most, a handshake TLS_HANDSHAKE_BYTES_MAX of
- * certificates; whoever sends more at a time sends records without data (tickets, new keys), for as long as we read.
+ * certificates; a peer that sends more at a time sends records without data (tickets, new keys), as long as we read.
  */
 #define STEP_BYTES_MAX (TLS_HANDSHAKE_BYTES_MAX + (64u << 10))
 
