@@ -17,6 +17,7 @@
 #define SENDS_MAX 128			/* answers in one turn of the loop: a millisecond, and others have theirs */
 #define PUSH_BYTES_MAX (1u << 20)	/* of one answer in one turn, however fast its client reads */
 #define HEAD_BYTES_MAX 65536
+#define HEAD_ROOM 512			/* of most heads: a buffer that grows step by step is copied at each */
 #define STREAM_BYTES 16384		/* of a piece of a stream */
 #define STREAM_LONG_BYTES 131072	/* of one whose length is known */
 #define JOIN_BYTES_MAX 4096		/* a body up to this goes behind its head, into one buffer */
@@ -44,6 +45,7 @@ block_new(struct exchange *x, enum response_head_keep keep)
 		return NULL;
 	buf_init(&b->head, HEAD_BYTES_MAX);
 	b->head.secret = a->body.secret;
+	(void)buf_room(&b->head, HEAD_ROOM + (a->body.len <= join ? a->body.len : 0));
 	response_head_write(&b->head, x->http->conf.conf, a, keep, body_bytes(x));
 	if (strcmp(x->req->head.method, "HEAD") == 0)
 		buf_reset(&a->body);

@@ -1,5 +1,4 @@
 /* The head of an answer. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -30,16 +29,34 @@ response_head_phrase(unsigned status)
 	return "Non-Standard Status";
 }
 
-/* What would be no header, or more than one, is left out. */
+static bool
+is_token(const char *name)
+{
+	return name[0] != '\0' && strpbrk(name, " \t\r\n") == NULL;
+}
+
+static bool
+is_one_line(const char *value, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (value[i] == '\r' || value[i] == '\n')
+			return false;
+	return n > 0;
+}
+
+/* name: a token.  A value that would be none, or more than one, is left out. */
 static void
 put_field(struct buf *out, const char *name, const char *value)
 {
-	if (name[0] == '\0' || value[0] == '\0' || strpbrk(name, " \t\r\n") != NULL || strpbrk(value, "\r\n") != NULL)
+	size_t n = strlen(name), len = strlen(value);
+	uint8_t *to = is_one_line(value, len) ? buf_add(out, n + len + 4) : NULL;
+
+	if (to == NULL)
 		return;
-	buf_puts(out, name);
-	buf_put(out, ": ", 2);
-	buf_puts(out, value);
-	buf_put(out, "\r\n", 2);
+	memcpy(to, name, n);
+	memcpy(to + n, ": ", 2);
+	memcpy(to + n + 2, value, len);
+	memcpy(to + n + 2 + len, "\r\n", 2);
 }
 
 /* The answer's own, then the configured ones. */
@@ -55,7 +72,8 @@ put_fields(struct buf *out, const struct rpcd_conf *conf, const struct answer *a
 		const char *colon = strchr(line, ':');
 		char name[256];
 
-		if (colon == NULL || !span_copy(span_of(line, (size_t)(colon - line)), name, sizeof(name)))
+		if (colon == NULL || !span_copy(span_of(line, (size_t)(colon - line)), name, sizeof(name)) ||
+		    !is_token(name))
 			continue;
 		put_field(out, name, colon + 1 + strspn(colon + 1, " "));
 		own = own || strcasecmp(name, NOSNIFF) == 0;
@@ -81,11 +99,23 @@ put_date(struct buf *out)
 	buf_puts(out, text);
 }
 
+static void
+put_length(struct buf *out, uint64_t bytes)
+{
+	buf_puts(out, "Content-Length: ");
+	buf_decimal(out, bytes);
+	buf_put(out, "\r\n", 2);
+}
+
 void
 response_head_write(struct buf *out, const struct rpcd_conf *conf, const struct answer *a, enum response_head_keep keep,
     uint64_t body_bytes)
 {
-	buf_printf(out, "HTTP/1.1 %u %s\r\n", a->status, response_head_phrase(a->status));
+	buf_puts(out, "HTTP/1.1 ");
+	buf_decimal(out, a->status);
+	buf_u8(out, ' ');
+	buf_puts(out, response_head_phrase(a->status));
+	buf_put(out, "\r\n", 2);
 	put_date(out);
 	if (keep == HEAD_CLOSE)
 		put_field(out, "Connection", "close");
@@ -95,6 +125,6 @@ response_head_write(struct buf *out, const struct rpcd_conf *conf, const struct 
 	if (body_bytes == HEAD_CHUNKED)
 		put_field(out, "Transfer-Encoding", "chunked");
 	else if (body_bytes != HEAD_TO_END && a->status >= 200 && a->status != 204)
-		buf_printf(out, "Content-Length: %" PRIu64 "\r\n", body_bytes);
+		put_length(out, body_bytes);
 	buf_put(out, "\r\n", 2);
 }
