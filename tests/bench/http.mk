@@ -15,6 +15,13 @@ tests_bench_bench_wait_SOURCES = tests/bench/bench_wait.c
 tests_bench_bench_wait_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS)
 EXTRA_DIST += tests/bench/waits tests/bench/checks
 
+# Handshakes of TLS: tests/bench/handshakes.
+noinst_PROGRAMS += tests/bench/bench_tls
+tests_bench_bench_tls_SOURCES = tests/bench/bench_tls.c
+tests_bench_bench_tls_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
+tests_bench_bench_tls_LDADD = common/libtvrt.a common/libtvcore.a $(OPENSSL_LIBS)
+EXTRA_DIST += tests/bench/handshakes
+
 # What limits and accounts add to a request.
 noinst_PROGRAMS += tests/bench/bench_api
 tests_bench_bench_api_SOURCES = tests/bench/bench_api.c tests/unit/api_fakes.h

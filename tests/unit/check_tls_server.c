@@ -829,13 +829,14 @@ END_TEST
 
 START_TEST(plain_http_gets_a_sentence)
 {
+	static const char http[] = "GET /v1/status/leader HTTP/1.1\r\nHost: a\r\n\r\n";
 	struct pair p;
 	SSL_CTX *c = client_new(TLS1_3_VERSION);
 	char text[512];
 
 	server_usual();
 	pair_open(&p, c, NULL, NULL);
-	ck_assert_int_eq(send(p.fd[1], "GET /v1/status/leader HTTP/1.1\r\nHost: a\r\n\r\n", 45, 0), 45);
+	ck_assert_int_eq(send(p.fd[1], http, sizeof(http) - 1, 0), sizeof(http) - 1);
 	ck_assert_int_eq(shake_server(&p), -1);
 	ssize_t n = recv(p.fd[1], text, sizeof(text) - 1, 0);
 	ck_assert_int_gt(n, 0);
