@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
+#include "common/proc/heaptrim.h"
 #include "rpcd/keys/holder.h"
 #include "rpcd/keys/pair.h"
 
@@ -174,6 +175,7 @@ read_files(struct holder *h)
 	h->bad_told = false;
 	if (!pair_same(&h->pairs[0], &fresh)) {
 		take_pair(h, &fresh);
+		heaptrim_now();		/* of the walls, too, the first time */
 		return;
 	}
 	pair_done(&fresh);

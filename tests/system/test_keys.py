@@ -198,12 +198,13 @@ def test_files_that_are_no_good():
         other = make(d, "other")
         small = make(d, "small", ("-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024"))
         curve = make(d, "curve", ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:secp256k1"))
-        locked, empty, text, link, closed = (os.path.join(d, n) for n in ("locked", "empty", "text", "link", "closed"))
+        locked, older, empty, text, link, closed = (os.path.join(d, n) for n in ("locked", "older", "empty", "text", "link", "closed"))
+        run("openssl", "ec", "-in", private, "-aes128", "-passout", "pass:x", "-out", older)
         run("openssl", "pkey", "-in", private, "-aes128", "-passout", "pass:x", "-out", locked)
         for path, data in ((empty, b""), (text, b"hello\n")):
             with open(path, "wb") as f:
                 f.write(data)
-        for path in (locked, empty, text):
+        for path in (locked, older, empty, text):
             give(path)
         broken = os.path.join(d, "broken.pem")
         with open(broken, "wb") as f:
@@ -211,7 +212,7 @@ def test_files_that_are_no_good():
         os.symlink(os.path.join(d, "nowhere"), link)
         cases = [
             (cert, other[1], (other[1], "not that of the first certificate in " + cert)),
-            (cert, locked, (locked, "encrypted", "openssl pkey")), (cert, empty, (empty, "empty")), (cert, text, (text, "no private key")),
+            (cert, locked, (locked, "encrypted", "openssl pkey")), (cert, older, (older, "encrypted", "openssl pkey")), (cert, empty, (empty, "empty")), (cert, text, (text, "no private key")),
             (text, private, (text, "no certificate")), (cert, cert, (cert,)), (cert, link, (link, "No such file")),
             (cert, d, (d, "not a regular file")), (small[0], small[1], (small[1], "1024 bits")),
             (curve[0], curve[1], (curve[1], "secp256k1")), (broken, private, (broken, "certificate 2 cannot be read")),
