@@ -5,6 +5,7 @@ Most cases speak with the program themselves, as rpcd does, and check signatures
 """
 import http.client
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -16,6 +17,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import BUILD, USERS, Cluster, ensure_users, main, moved, skip  # noqa: E402
+from inject import inside, missing  # noqa: E402
 from procmem import memory  # noqa: E402
 from tvframe import HEAD, MSG, REPLY, pack, unpack  # noqa: E402
 from waiting import wait_for  # noqa: E402
@@ -436,6 +438,12 @@ def the_keys(node):
     return next((c for m in monitors for c in children(m) if title(c) == "rpcd: keys"), None)
 
 
+def ready(node):
+    """Certificates are there: not before is rpcd ready, though it serves plain HTTP already."""
+    node.up()
+    wait_for("certificates", lambda: node.stats("rpcd")["keys_files_changed"] != "0")
+
+
 def shaken(node, cert):
     """A new session of TLS, whose signature is made by the key; the status of an answer in it."""
     context = ssl.create_default_context(cafile=cert)
@@ -472,7 +480,7 @@ def test_no_start_without_a_key():
         assert private + ": others can read or write the key (mode 0644)" in node.log("rpcd"), node.log("rpcd")
         os.chmod(private, 0o640)
         node.start("rpcd")
-        node.up()
+        ready(node)
         assert shaken(node, cert) == 200
         stats = node.stats("rpcd")
         assert stats["keys_signatures"] == "1", stats
@@ -485,7 +493,7 @@ def test_killed_and_frozen():
     with Folder() as d, Cluster("127.149.2") as c:
         cert, private = make(d)
         node = https(c, cert, private).start()
-        node.up()
+        ready(node)
         for sent, deaths in ((signal.SIGKILL, "1"), (signal.SIGSTOP, "2")):
             pid = wait_for("its process", lambda: the_keys(node))
             since = time.monotonic()
@@ -537,7 +545,7 @@ def test_one_process_has_the_key():
         text = b"".join(read(private).split(b"\n")[1:-2])
         forms = {number[:16], number[16:], number[::-1][:16], number[::-1][16:], text[:40], text[40:80], number.hex().encode()[:32]}
         node = https(c, cert, private).start()
-        node.up()
+        ready(node)
 
         def processes(pid):
             return [pid] + [p for child in children(pid) for p in processes(child)]
@@ -554,7 +562,39 @@ def test_one_process_has_the_key():
             wait_for("it was reloaded", lambda: node.log("rpcd").count("configuration reloaded") > round)
 
 
+def test_from_inside():
+    """Whoever takes over "rpcd: keys" has the keys, and no way out with them: no socket, no program, no file to write."""
+    why = missing()
+    if why is not None:
+        skip(why)
+    with Folder() as d, Cluster("127.149.4") as c:
+        cert, private = make(d)
+        node = https(c, cert, private).start()
+        ready(node)
+        pid, at = the_keys(node), -100
+
+        def c_open(path, flags=0):
+            return "openat", at, path.encode() + b"\0", flags, 0o600
+        tries = {
+            "read /etc/passwd": c_open("/etc/passwd"), "write beside the key": c_open(os.path.join(d, "new"), os.O_WRONLY | os.O_CREAT),
+            "write a file in /tmp": c_open("/tmp/tv-keys-%d" % os.getpid(), os.O_WRONLY | os.O_CREAT),
+            "write a certificate": c_open(cert, os.O_WRONLY), "read the server key": c_open(c.keys + "/server.key"),
+            "run a program": ("execve", b"/bin/true\0", 0, 0), "fork": ("fork",), "clone": ("clone", signal.SIGCHLD, 0, 0, 0, 0),
+            "trace rpcd": ("ptrace", 16, node.pid("rpcd"), 0, 0), "signal rpcd": ("kill", node.pid("rpcd"), signal.SIGKILL),
+            "become root": ("setuid", 0),
+            "TCP": ("socket", socket.AF_INET, socket.SOCK_STREAM, 0), "UDP": ("socket", socket.AF_INET, socket.SOCK_DGRAM, 0),
+            "TCP by IPv6": ("socket", socket.AF_INET6, socket.SOCK_STREAM, 0), "unix": ("socket", socket.AF_UNIX, socket.SOCK_STREAM, 0),
+        }
+        allowed = [n for n, r in zip(tries, inside(pid, *tries.values())) if r >= 0]
+        assert not allowed, allowed
+        assert inside(pid, c_open(cert))[0] >= 0        # what it is for
+        status = dict(line.split(":", 1) for line in open("/proc/%d/status" % pid).read().splitlines() if ":" in line)
+        assert status["NoNewPrivs"].strip() == "1" and status["Seccomp"].strip() == "2" and int(status["CapEff"], 16) == 0, status
+        assert status["Uid"].split() == [str(pwd.getpwnam("_keys").pw_uid)] * 4, status["Uid"]
+        assert shaken(node, cert) == 200
+
+
 if __name__ == "__main__":
     main(test_signatures, test_files_that_are_no_good, test_a_key_beside_the_certificates, test_followed,
          test_pair_that_does_not_fit_for_a_moment, test_frames_that_are_none, test_no_start_without_a_key, test_killed_and_frozen,
-         test_one_process_has_the_key)
+         test_one_process_has_the_key, test_from_inside)
