@@ -164,7 +164,7 @@ accounts_add(struct request *r, struct mono took)
 	    (r->endpoint != NULL && r->endpoint->body == BODY_NONE_LIVE);
 	struct usage one = {
 		.requests = 1, .refused = r->answered && is_refusal(r->answer.status), .bytes_in = r->body_bytes,
-		.bytes_out = r->stream_bytes > 0 ? r->stream_bytes : r->answer_bytes,
+		.bytes_out = r->answer_bytes,
 		.timed = !waits, .ns = waits ? 0 : took.ns,
 	};
 

@@ -57,6 +57,15 @@ request_body(struct request *r, const void *bytes, size_t n)
 		buf_done(&r->body);	/* too large: only the count matters now */
 }
 
+size_t
+request_read_stream(struct request *r, void *dst, size_t max)
+{
+	size_t n = r->stream(r, dst, max);
+
+	r->answer_bytes += n;
+	return n;
+}
+
 void
 answer_header(struct request *r, const char *name, const char *value)
 {

@@ -103,7 +103,7 @@ struct request {
 	uint64_t id;			/* never reused: a note (api.h) finds the request again by it */
 
 	struct answer answer;
-	uint64_t answer_bytes;		/* of its body, as it is sent, once it is finished; a stream: 0 */
+	uint64_t answer_bytes;		/* of its body, as it is sent, once it is finished; of a stream so far */
 	bool answered;
 	bool running;			/* the transport's: within api_run() */
 	bool folded;			/* api_fold() */
@@ -143,6 +143,9 @@ void request_reset(struct request *r);
 void request_done(struct request *r);
 /* Takes a part of the body. */
 void request_body(struct request *r, const void *bytes, size_t n);
+
+/* The next piece of an answer whose `stream` is set, which is counted: see there. */
+size_t request_read_stream(struct request *r, void *dst, size_t max);
 
 /* What stands for "%.*s" in a format. */
 #define SPAN_ARGS(span_) (int)(span_).len, (const char *)(span_).p

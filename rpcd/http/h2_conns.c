@@ -421,7 +421,7 @@ read_stream(struct h2_request *r, uint8_t *dst, size_t room, bool *end)
 		*end = q->stream_bytes == 0 || x->passed == q->stream_bytes;
 		return *end ? 0 : -1;
 	}
-	n = q->stream(q, dst, room);
+	n = request_read_stream(q, dst, room);
 	if (n == 0 && q->stream == NULL)
 		return -1;
 	x->passed += n;

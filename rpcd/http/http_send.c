@@ -278,7 +278,7 @@ make_piece(struct conn *c, uint8_t *dst, size_t max)
 	struct exchange *x = c->x;
 	struct request *r = x->req;
 	struct block *b = c->answer;
-	size_t n = dst == NULL ? 0 : r->stream(r, dst, max);
+	size_t n = dst == NULL ? 0 : request_read_stream(r, dst, max);
 
 	if (dst == NULL || (n == 0 && r->stream == NULL))
 		return PUSH_BROKEN;

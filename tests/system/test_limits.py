@@ -290,6 +290,8 @@ def test_top():
         assert rows("Endpoints")["PUT /v1/kv/:name"]["BytesIn"] == 4000
         client = rows("Clients")["127.0.0.1"]
         assert client["Requests"] >= 33 and client["Refused"] >= 9, client
+        size = len(acl.http("GET", "/v1/snapshot").ok(200).body)
+        assert rows("Endpoints")["GET /v1/snapshot"]["BytesOut"] == size, (rows("Endpoints"), size)
         text = acl.http("GET", "/v1/agent/top").text
         assert token["SecretID"] not in text and acl.secret not in text
         assert server.get("/v1/agent/top").status == 403
