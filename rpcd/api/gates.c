@@ -40,15 +40,13 @@ is_secret(struct span token)
 	return token.len > 0 && !span_eqs(token, "anonymous");
 }
 
-/* In any of its spellings, of which api_shown_token() takes the first. */
+/* In any of its spellings, of which api_shown_token() takes the first; the audit trail finds it there, too. */
 static bool
 shows_secret(struct request *r, struct span query, struct span *token)
 {
-	struct params params;
-
-	if (params_parse(query, &r->arena, &params) == TV_OK)
-		for (uint32_t i = 0; i < params.n; i++)
-			if (span_eqs(params.v[i].name, "token") && is_secret(*token = params.v[i].value))
+	if (params_parse(query, &r->arena, &r->query) == TV_OK)
+		for (uint32_t i = 0; i < r->query.n; i++)
+			if (span_eqs(r->query.v[i].name, "token") && is_secret(*token = r->query.v[i].value))
 				return true;
 	if (r->head.token != NULL && is_secret(*token = span_str(r->head.token)))
 		return true;

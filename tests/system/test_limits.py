@@ -178,7 +178,8 @@ def test_tokens_in_clear():
             keys = {"http_addresses": ["127.252.6.1", away], "http_allow_remote": True, "http_allow_plaintext_tokens": False}
             server, = c.servers(1, raftd=CALM, rpcd=keys, **ON)
             acl, _ = formed(c, [server])
-            secret = acl.token(READ_ALL)
+            token = acl.make(READ_ALL)
+            secret = token["SecretID"]
             acl.http("PUT", "/v1/kv/a", b"1").ok()
 
             class There:
@@ -192,8 +193,8 @@ def test_tokens_in_clear():
                     r = there.get(path + query, headers=headers)
                     assert r.status == 403 and r.text.startswith(CLEAR) and "HTTPS" in r.text and \
                         "http_allow_plaintext_tokens = true" in r.text, (path, headers, query, r)
-            for token in ("", "anonymous"):
-                r = there.get("/v1/kv/a", headers={"X-Consul-Token": token})
+            for none in ("", "anonymous"):
+                r = there.get("/v1/kv/a", headers={"X-Consul-Token": none})
                 assert not r.text.startswith(CLEAR), r
             r = there.http("PUT", "/v1/acl/bootstrap")
             assert r.status == 403 and "has a secret in its body or its answer" in r.text, r
@@ -204,6 +205,10 @@ def test_tokens_in_clear():
             assert log.count("sent a token as plaintext over the network: refused") == 1, log
             assert secret not in log and acl.secret not in log
             assert info_with(server, acl)["http_refused_secrets_in_clear"] == 13
+            # Whose it is stands in the trail, whichever way it was shown: one for each spelling.
+            burnt = '"path":"/v1/kv/","resource":"key","name":"a","datacenter":"dc1","outcome":"denied","status":403,"accessor":"%s"'
+            wait_for("the trail tells whose it was",
+                     lambda: server.log("rpcd").count(burnt % token["AccessorID"]) == 4)
             # It is told of before anybody tries.
             v = validate(server)
             assert v.returncode == 0 and "http_addresses: %s is reached by other machines in plaintext" % away in v.stderr, v
