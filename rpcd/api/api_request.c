@@ -101,7 +101,7 @@ answer_header_u64(struct request *r, const char *name, uint64_t v)
 	do
 		*--p = (char)('0' + v % 10);
 	while ((v /= 10) > 0);
-	p = arena_cstr(&r->arena, span_str(p));
+	p = arena_cstr(&r->arena, span_of(p, (size_t)(text + sizeof(text) - 1 - p)));
 	if (p != NULL)
 		answer_header(r, name, p);
 }
