@@ -2,13 +2,15 @@
  * Closed-loop load over HTTP: each client has a kept connection with one request under way, to one or more servers with
  * Consul's API.
  *
- *	bench_http [-c CLIENTS] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-p PATH] [-j] put|fill|get|consistent|stale IP:PORT...
+ *	bench_http [-c CLIENTS] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-p PATH] [-a CA_FILE] [-j] put|fill|get|consistent|stale IP:PORT...
  *
- * -p: what is read is this in place of keys, as /v1/health/service/web.
+ * -p: what is read is this in place of keys, as /v1/health/service/web.  -a: HTTPS, of servers with certificates by these CAs.
  * Prints one line (-j: a JSON object): requests/s, p50, p99 and max latency in microseconds, errors.  A first second is not
  * counted.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@
 
 struct conn {
 	struct load *l;
+	SSL *ssl;			/* NULL: plain HTTP */
 	ev_io io;
 	struct mono sent;
 	size_t out_len, out_at, in_len;
@@ -73,10 +76,41 @@ answer_len(struct conn *c, bool *ok)
 	return (size_t)(end - c->in) + 4 + strtoul(len + 17, NULL, 10);
 }
 
+/* As recv() and send() of a socket that does not block.  -1 with EAGAIN: not now. */
+static ssize_t
+sealed_result(const SSL *ssl, int n)
+{
+	if (n > 0)
+		return n;
+	errno = EAGAIN;
+	switch (SSL_get_error(ssl, n)) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		return -1;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	default:
+		errno = ECONNRESET;
+		return -1;
+	}
+}
+
+static ssize_t
+conn_write(struct conn *c, const char *bytes, size_t n)
+{
+	return c->ssl == NULL ? send(c->io.fd, bytes, n, MSG_NOSIGNAL) : sealed_result(c->ssl, SSL_write(c->ssl, bytes, (int)n));
+}
+
+static ssize_t
+conn_read(struct conn *c, char *room, size_t n)
+{
+	return c->ssl == NULL ? recv(c->io.fd, room, n, 0) : sealed_result(c->ssl, SSL_read(c->ssl, room, (int)n));
+}
+
 static void
 flush_out(struct conn *c)
 {
-	ssize_t n = send(c->io.fd, c->out + c->out_at, c->out_len - c->out_at, MSG_NOSIGNAL);
+	ssize_t n = conn_write(c, c->out + c->out_at, c->out_len - c->out_at);
 	int events;
 
 	if (n > 0)
@@ -102,7 +136,7 @@ io_cb(struct ev_loop *loop, ev_io *w, int revents)
 		flush_out(c);
 	if (!(revents & EV_READ))
 		return;
-	n = recv(w->fd, c->in + c->in_len, sizeof(c->in) - 1 - c->in_len, 0);
+	n = conn_read(c, c->in + c->in_len, sizeof(c->in) - 1 - c->in_len);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)
@@ -116,14 +150,43 @@ io_cb(struct ev_loop *loop, ev_io *w, int revents)
 		flush_out(c);
 }
 
+/* NULL: plain HTTP. */
+static SSL_CTX *
+context_new(const struct load *l)
+{
+	SSL_CTX *ctx = l->ca_file == NULL ? NULL : SSL_CTX_new(TLS_client_method());
+
+	if (ctx == NULL)
+		return NULL;
+	if (SSL_CTX_load_verify_file(ctx, l->ca_file) != 1)
+		load_lost(l, "no CAs in the file of -a");
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	return ctx;
+}
+
+/* Before the clock runs: it waits for the handshake. */
+static void
+conn_seal(struct conn *c, SSL_CTX *ctx)
+{
+	int flags = fcntl(c->io.fd, F_GETFL);
+
+	c->ssl = SSL_new(ctx);
+	if (c->ssl == NULL || fcntl(c->io.fd, F_SETFL, flags & ~O_NONBLOCK) != 0 || SSL_set_fd(c->ssl, c->io.fd) != 1 ||
+	    SSL_connect(c->ssl) != 1 || fcntl(c->io.fd, F_SETFL, flags) != 0)
+		load_lost(c->l, "no handshake");
+}
+
 int
 main(int argc, char **argv)
 {
 	struct load l;
 	struct conn *conns;
+	SSL_CTX *ctx;
 	int status;
 
 	load_init(&l, "bench_http", argc, argv);
+	ctx = context_new(&l);
 	conns = calloc(l.clients, sizeof(*conns));
 	if (conns == NULL)
 		return 1;
@@ -131,11 +194,16 @@ main(int argc, char **argv)
 		conns[i].l = &l;
 		ev_io_init(&conns[i].io, io_cb, load_connect(&l, i), EV_READ);
 		conns[i].io.data = &conns[i];
+		if (ctx != NULL)
+			conn_seal(&conns[i], ctx);
 		ev_io_start(l.loop, &conns[i].io);
 		if (next_request(&conns[i]))
 			flush_out(&conns[i]);
 	}
 	status = load_run(&l);
+	for (unsigned i = 0; i < l.clients; i++)
+		SSL_free(conns[i].ssl);
+	SSL_CTX_free(ctx);
 	free(conns);
 	return status;
 }

@@ -15,6 +15,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system", "lib"))
 from cluster import BUILD, Cluster  # noqa: E402
+from tlskit import tls  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -57,15 +58,32 @@ def progress(text):
         sys.stderr.flush()
 
 
+def certificates(cluster, addrs):
+    """rpcd.conf's keys for HTTPS with certificates of a CA that is made for it; and the file of that CA."""
+    folder = os.path.join(cluster.dir, "tls")
+    os.mkdir(folder)
+    tls(folder, "ca", "create")
+    tls(folder, "cert", "create", "--server", *["--additional-ipaddress=" + a for a in addrs])
+    cert, key = (os.path.join(folder, "dc1-server-consul-0%s.pem" % part) for part in ("", "-key"))
+    if os.geteuid() == 0:
+        shutil.chown(key, "root", "_keys")
+    os.chmod(key, 0o640)
+    return ({"https_port": 8501, "tls.https.cert_file": cert, "tls.https.key_file": key},
+            os.path.join(folder, "consul-agent-ca.pem"))
+
+
 class Ours:
-    """Three servers of ours with keys: links between the servers are encrypted."""
+    """Three servers of ours with keys: links between the servers are encrypted.  https: on port 8501, by the CA in .ca."""
 
     program = "bench_http"
     modes = {"put": "put", "fill": "fill", "get": "get"}        # by default a read is linearizable
 
-    def __init__(self, net=NET, rpcd=None, raftd=None, build=BUILD, name="triumvir"):
-        self.name, self.cluster = name, Cluster(net, build=build)
-        self.servers = self.cluster.servers(3, rpcd=dict(MANY, **(rpcd or {})), raftd=raftd or {})
+    def __init__(self, net=NET, rpcd=None, raftd=None, build=BUILD, name="triumvir", https=False):
+        self.name, self.cluster, self.ca = name, Cluster(net, build=build), None
+        sealed = {}
+        if https:
+            sealed, self.ca = certificates(self.cluster, ["%s.%d" % (net, i) for i in (1, 2, 3)])
+        self.servers = self.cluster.servers(3, rpcd=dict(MANY, **sealed, **(rpcd or {})), raftd=raftd or {})
         self.cluster.formed(self.servers)
 
     def places(self):

@@ -1,13 +1,14 @@
 # Load generators of tests/bench/compare and tests/bench/figures.
 noinst_PROGRAMS += tests/bench/bench_http
 tests_bench_bench_http_SOURCES = tests/bench/bench_http.c tests/bench/load.c tests/bench/load.h
-tests_bench_bench_http_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS)
+tests_bench_bench_http_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
+tests_bench_bench_http_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(OPENSSL_LIBS)
 noinst_PROGRAMS += tests/bench/bench_etcd
 tests_bench_bench_etcd_SOURCES = tests/bench/bench_etcd.c tests/bench/load.c tests/bench/load.h
 tests_bench_bench_etcd_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
 tests_bench_bench_etcd_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(NGHTTP2_LIBS)
 EXTRA_DIST += tests/bench/figures tests/bench/compare tests/bench/versions tests/bench/benchlib.py tests/bench/fig_catchup.py tests/bench/fig_idle.py \
-	tests/bench/fig_leader.py tests/bench/fig_limits.py tests/bench/fig_loss.py tests/bench/fig_restart.py tests/bench/services tests/bench/dns
+	tests/bench/fig_leader.py tests/bench/fig_limits.py tests/bench/fig_loss.py tests/bench/fig_restart.py tests/bench/sealed.py tests/bench/services tests/bench/dns
 
 # Many blocking queries: tests/bench/waits.
 noinst_PROGRAMS += tests/bench/bench_wait

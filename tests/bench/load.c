@@ -58,7 +58,7 @@ static _Noreturn void
 usage(const struct load *l)
 {
 	fprintf(stderr, "usage: %s [-c CLIENTS] [-m CLIENTS_PER_CONNECTION] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-p PATH] "
-	    "[-t TOKEN] [-j] put|fill|get|consistent|stale IP:PORT...\n", l->program);
+	    "[-t TOKEN] [-a CA_FILE] [-j] put|fill|get|consistent|stale IP:PORT...\n", l->program);
 	exit(2);
 }
 
@@ -95,7 +95,7 @@ load_init(struct load *l, const char *program, int argc, char **argv)
 
 	*l = (struct load){ .program = program, .clients = 64, .per_conn = 1, .seconds = 10, .keys = 100000,
 	    .value_bytes = 200 };
-	while ((opt = getopt(argc, argv, "c:m:s:k:b:p:t:j")) != -1) {
+	while ((opt = getopt(argc, argv, "c:m:s:k:b:p:t:a:j")) != -1) {
 		if (opt == 'c')
 			l->clients = (unsigned)atoi(optarg);
 		else if (opt == 'm')
@@ -110,6 +110,8 @@ load_init(struct load *l, const char *program, int argc, char **argv)
 			l->path = optarg;
 		else if (opt == 't')
 			l->token = optarg;
+		else if (opt == 'a')
+			l->ca_file = optarg;
 		else if (opt == 'j')
 			l->json = true;
 		else

@@ -35,6 +35,7 @@ struct load {
 	double seconds;
 	bool json;
 	const char *path;		/* bench_http: read this in place of a key; NULL: keys */
+	const char *ca_file;		/* bench_http: HTTPS, with certificates by these CAs; NULL: plain HTTP */
 	const char *token;		/* bench_http: sent with each request; NULL: none */
 	struct sockaddr_in targets[LOAD_TARGETS_MAX];
 
@@ -46,8 +47,8 @@ struct load {
 	ev_timer end;
 };
 
-/* Reads "[-c CLIENTS] [-m CLIENTS per connection] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-p PATH] [-t TOKEN] [-j] MODE IP:PORT..."; ends
- * the process with a usage line when something is wrong.  MODE: put, fill, get, consistent or stale.  program outlives l. */
+/* Reads "[-c CLIENTS] [-m CLIENTS per connection] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-p PATH] [-t TOKEN] [-a CA_FILE] [-j] MODE
+ * IP:PORT..."; ends the process with a usage line when something is wrong.  MODE: put, fill, get, consistent or stale.  program outlives l. */
 void load_init(struct load *l, const char *program, int argc, char **argv);
 
 /* A blocking connect to target number % target_count, then set non-blocking and TCP_NODELAY.  Failure ends the process. */
