@@ -7,6 +7,7 @@
 
 #define MAKE "clusterctl tls cert create makes both"
 #define SUITE_BYTES 64
+#define PATH_BYTES_MAX 4096
 
 /* Consul's names, which are IANA's, and OpenSSL's.  Each has a key of its own for each session, and AEAD: no others. */
 static const struct {
@@ -125,6 +126,18 @@ check_suites(const char *block, const struct rpcd_tls *t, char *errbuf, size_t c
 /* -- what does not go together -- */
 
 static enum tv_err
+check_lengths(const char *block, const struct rpcd_tls *t, char *errbuf, size_t cap)
+{
+	const char *const paths[] = { t->cert_file, t->key_file, t->ca_file, t->ca_path };
+
+	for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (paths[i] != NULL && strlen(paths[i]) >= PATH_BYTES_MAX)
+			return tv_fail(errbuf, cap, TV_EINVAL, "tls.%s: a path has more than %d bytes", block,
+			    PATH_BYTES_MAX - 1);
+	return TV_OK;
+}
+
+static enum tv_err
 check_pair(const char *block, const struct rpcd_tls *t, char *errbuf, size_t cap)
 {
 	bool cert = t->cert_file != NULL;
@@ -173,7 +186,8 @@ rpcd_conf_check_tls(const struct rpcd_conf *c, char *errbuf, size_t cap)
 		struct rpcd_tls t = rpcd_tls_for(c, (enum rpcd_tls_use)i);
 		enum tv_err err = check_pair(blocks[i], &t, errbuf, cap);
 
-		if (err != TV_OK || (err = check_suites(blocks[i], &c->tls[i], errbuf, cap)) != TV_OK)
+		if (err != TV_OK || (err = check_lengths(blocks[i], &t, errbuf, cap)) != TV_OK ||
+		    (err = check_suites(blocks[i], &c->tls[i], errbuf, cap)) != TV_OK)
 			return err;
 	}
 	struct rpcd_tls https = rpcd_tls_for(c, RPCD_TLS_HTTPS);

@@ -14,6 +14,7 @@
 #define LOOK_S 2.
 #define GRACE MONO_S(5)			/* for files of which one is new already and another is not yet */
 #define PAIRS 4				/* the newest first: for handshakes that began with an older one */
+#define OLD_LIFE MONO_S(120)		/* twice the longest handshake; then a key that was replaced is wiped */
 #define PATHS 4
 #define PATH_BYTES 4096
 #define TOP_BYTES 256
@@ -26,6 +27,7 @@ struct holder {
 	unsigned top_count;
 	bool started, serving, takes_over;
 	struct pair pairs[PAIRS];
+	struct mono taken_at;		/* the newest of them */
 	uint64_t marks;			/* of the files when they were last read */
 	struct mono bad_since;		/* what they hold cannot be used; MONO_ZERO: it can */
 	bool bad_told;
@@ -141,6 +143,7 @@ take_pair(struct holder *h, struct pair *fresh)
 	pair_done(&h->pairs[PAIRS - 1]);
 	memmove(&h->pairs[1], &h->pairs[0], (PAIRS - 1) * sizeof(h->pairs[0]));
 	h->pairs[0] = *fresh;
+	h->taken_at = clock_mono();
 	send_files(h);
 }
 
@@ -208,8 +211,18 @@ look_at_files(struct holder *h, bool always)
 }
 
 static void
+wipe_old(struct holder *h)
+{
+	if (!mono_before(mono_add(h->taken_at, OLD_LIFE), clock_mono()))
+		return;
+	for (unsigned i = 1; i < PAIRS; i++)
+		pair_done(&h->pairs[i]);
+}
+
+static void
 on_look(struct ev_loop *loop UNUSED, ev_timer *w, int events UNUSED)
 {
+	wipe_old(w->data);
 	look_at_files(w->data, false);
 }
 

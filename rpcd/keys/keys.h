@@ -44,7 +44,7 @@ struct keys_files {
 	struct span ca;			/* the same of those who vouch for clients; empty: none */
 	/*
 	 * Names the key: from its public half, so that it is the same in the next process, and for another certificate
-	 * of that key.  The process knows the keys of the last four pairs.
+	 * of that key.  The process knows the keys of the last four pairs, those that were replaced for two minutes.
 	 */
 	uint64_t number;
 	int64_t not_after;		/* of our certificate, s since 1970 */

@@ -129,7 +129,8 @@ check_owner(const char *path, const struct stat *st, char *why, size_t cap)
 	if ((st->st_mode & (S_IRWXO | S_IWGRP | S_IXGRP)) != 0)
 		return tv_fail(why, cap, TV_EPERM, "%s: others can read or write the key (mode %04o): chown root:_keys "
 		    "%s; chmod 640 %s", path, (unsigned)(st->st_mode & 07777), path, path);
-	if ((st->st_mode & S_IRGRP) != 0 && st->st_gid != getegid())
+	/* Root's group: then a list of rights (ACL) names our user, and the group's bits are its mask. */
+	if ((st->st_mode & S_IRGRP) != 0 && st->st_gid != getegid() && st->st_gid != 0)
 		return tv_fail(why, cap, TV_EPERM, "%s: the group with gid %u can read the key: chgrp _keys %s", path,
 		    (unsigned)st->st_gid, path);
 	if (dirs_parent_open(path, parent, sizeof(parent)))

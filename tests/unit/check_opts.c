@@ -247,6 +247,14 @@ START_TEST(tls_of_https)
 
 	ck_assert_int_eq(conf_parse("rpcd.conf", span_str(text), rpcd_opts, rpcd_opt_count, &conf, why, sizeof(why)), TV_OK);
 	struct rpcd_tls t = rpcd_tls_for(&conf, RPCD_TLS_HTTPS);
+	char longest[4097];
+
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	struct rpcd_conf other = conf;
+	other.tls[RPCD_TLS_CHECKS].ca_file = longest;
+	ck_assert_int_eq(rpcd_conf_check_tls(&other, why, sizeof(why)), TV_EINVAL);
+	ck_assert_str_eq(why, "tls.checks: a path has more than 4095 bytes");
 	ck_assert_str_eq(t.cert_file, "/dc");
 	ck_assert_str_eq(t.key_file, "/hk");
 	ck_assert_str_eq(t.ca_file, "/ha");
