@@ -15,7 +15,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, rpcd_conf, skip  # noqa: E402
+from cluster import CALM, Cluster, main, rpcd_conf, skip  # noqa: E402
+from recorded import EXCLUDED, IN_CLEAR, LAST, OF_SERVERS, expect_passes, needs_acl, recorded  # noqa: E402
 from tlskit import tls  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
@@ -167,6 +168,7 @@ def test_clients():
         told = site.node.stats("rpcd")
         assert int(told["tls_sessions_1_2"]) >= 2 and int(told["tls_sessions_1_3"]) >= 3, told
         assert int(told["tls_handshakes_full"]) >= 5 and 360 < int(told["tls_certificate_days"]) <= 365, told
+        assert site.node.get("/v1/agent/self").json()["DebugConfig"]["HTTPSPort"] == PORT
         gauges = {g["Name"]: g["Value"] for g in site.node.get("/v1/agent/metrics").json()["Gauges"]}
         assert 360 * 86400 < gauges["consul.agent.tls.cert.expiry"] <= 365 * 86400, gauges
 
@@ -193,6 +195,36 @@ def test_waiting_and_streams():
             seen = b""
             while b"reload" not in seen:
                 seen += s.recv(65536)
+
+
+def test_recorded_cases():
+    """Recorded cases of HTTP, over HTTPS, at the leader, a follower and a client node: what a client sees is the same."""
+    names = {n for n, case in recorded().items() if not needs_acl(case)}
+    names -= {n for n in names if any(re.fullmatch(p, n) for p in EXCLUDED)} | IN_CLEAR | LAST
+    failures = []
+    with Cluster("127.151.11") as c:
+        folder = os.path.join(c.dir, "tls")
+        os.mkdir(folder)
+        tls(folder, "ca", "create")
+        tls(folder, "cert", "create", "--server", *("--additional-ipaddress=%s.%d" % (c.net, i) for i in range(1, 5)))
+        cert, key = (os.path.join(folder, "dc1-server-consul-0%s.pem" % part) for part in ("", "-key"))
+        give(key)
+        rpcd = {"https_port": PORT, "tls.https.cert_file": cert, "tls.https.key_file": key}
+        servers = c.servers(3, raftd=CALM, rpcd=rpcd)
+        client = c.client("c1", 4, servers[0], rpcd=rpcd)
+        leader = c.formed(servers)
+        follower = next(n for n in servers if n is not leader)
+        wait_for("every node is in the catalog with its check", lambda: all(
+            [k["Status"] for k in n.get("/v1/health/node/" + n.name).json() if k["CheckID"] == "serfHealth"] == ["passing"]
+            for n in servers + [client]))
+        os.environ["SSL_CERT_FILE"] = os.path.join(folder, CA)          # whom the runner trusts
+        urls = {n.name: "https://%s:%d" % (n.addr, PORT) for n in servers + [client]}
+        for where, node in (("the leader", leader), ("a follower", follower), ("a client", client)):
+            expect_passes(failures, where, urls[node.name], names if node.server else names - OF_SERVERS,
+                          "--follower-url", urls[follower.name], "--encrypt-url", urls[node.name])
+        del os.environ["SSL_CERT_FILE"]
+        assert int(client.stats("rpcd")["tls_handshakes_full"]) > 500
+    assert not failures, "\n".join(failures)
 
 
 # -- clients' certificates ---------------------------------------------------
@@ -437,20 +469,20 @@ def test_records_in_pieces():
 
 def test_half_open():
     """Handshakes that never go on end after their time, and newcomers are served meanwhile."""
-    with Site("127.151.9", **{"limits.http_max_conns": 3000, "limits.http_max_conns_per_client": 3000,
+    with Site("127.151.9", **{"limits.http_max_conns": 15000, "limits.http_max_conns_per_client": 15000,
                               "limits.https_handshake_timeout": "3s"}) as site:
         hello = ssl.MemoryBIO()
         with contextlib.suppress(ssl.SSLWantReadError):
             site.context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname=site.node.addr).do_handshake()
         hello = hello.read()
         silent = []
-        for i in range(1500):
+        for i in range(10000):
             s = site.raw()
             s.sendall(hello[:(0, 1, 100, len(hello))[i % 4]])
             silent.append(s)
         for _ in range(10):
             assert not is_refused(site, site.context())
-        wait_for("all of them are late", lambda: site.stat("https_handshakes_late") >= 1500)
+        wait_for("all of them are late", lambda: site.stat("https_handshakes_late") >= 10000)
         for s in silent:
             s.close()
         assert not is_refused(site, site.context())
@@ -468,5 +500,5 @@ def test_versions_and_suites():
 if __name__ == "__main__":
     if not shutil.which("curl"):
         skip("needs curl(1)")
-    main(test_clients, test_waiting_and_streams, test_client_certificates, test_resumption, test_renewed_under_load,
+    main(test_clients, test_waiting_and_streams, test_recorded_cases, test_client_certificates, test_resumption, test_renewed_under_load,
          test_signer_that_stands_still, test_other_protocols, test_records_in_pieces, test_half_open, test_versions_and_suites)

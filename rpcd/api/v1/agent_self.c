@@ -48,7 +48,7 @@ RECORD_LOCAL(self_debug_config,
 	(STR, Datacenter), (STR, NodeName), (STR, NodeID), (STR, AdvertiseAddrLAN), (STR, AdvertiseAddrWAN),
 	(STR, SerfAdvertiseAddrLAN), (STR, SerfAdvertiseAddrWAN), (MAP, TaggedAddresses),
 	(BOOL, ServerMode), (U64, ServerPort), (U64, SerfPortLAN), (U64, SerfPortWAN), (U64, HTTPPort),
-	(U64, KVMaxValueSize), (BOOL, ACLsEnabled), (STR, ACLDefaultPolicy))
+	(I64, HTTPSPort), (U64, KVMaxValueSize), (BOOL, ACLsEnabled), (STR, ACLDefaultPolicy))
 RECORD_LOCAL(self_section, (STR, Name), (MAP, Values))
 RECORD_LOCAL(self,
 	(OBJ, Config, self_config), (OBJ, DebugConfig, self_debug_config), (OPT, Coord, has_coord, coordinate_rec),
@@ -96,6 +96,7 @@ show_config(const struct api *api, struct self *v, struct arena *a)
 		.SerfAdvertiseAddrWAN = address_text(c->advertise_wan, c->wan_port, a),
 		.ServerMode = c->server, .ServerPort = c->raft_port, .SerfPortLAN = c->lan_port,
 		.SerfPortWAN = c->wan_port, .HTTPPort = api->conf->http_port,
+		.HTTPSPort = api->conf->https_port != 0 ? api->conf->https_port : -1,	/* as Consul has it */
 		.KVMaxValueSize = api->conf->kv_max_value_size, .ACLsEnabled = holds_acl(api),
 		.ACLDefaultPolicy = span_str(c->acl_default == ACL_DEFAULT_ALLOW ? "allow" : "deny"),
 	};
