@@ -733,8 +733,10 @@ h2_conn_end(struct http *h, struct conn *c)
 
 	if (hc == NULL)
 		return;
+	if (h->stopping)
+		(void)push(h, hc, SIZE_MAX);	/* the answers to what was under way */
 	h2_finish(hc->session);
-	(void)push(h, hc, h->stopping ? SIZE_MAX : OUT_BYTES);
+	(void)push(h, hc, OUT_BYTES);
 	h2_session_free(hc->session);
 	make_undue(hc);
 	drop_rest(hc);

@@ -705,7 +705,8 @@ h2_streams(const struct h2_session *s)
 void
 h2_finish(struct h2_session *s)
 {
-	end_session(s, H2_NO_ERROR);
+	if (!h2_is_over(s))		/* else the last word was said */
+		end_session(s, H2_NO_ERROR);
 }
 
 void
