@@ -7,11 +7,11 @@
 #include "rpcd/tls/tls_int.h"
 
 /*
- * Bytes of the socket for one step of a session: a record with data needs 17 KiB of them, however they come, and a
- * handshake a client's certificates.  More are a flood of records without data (keys that are renewed, RFC 8446,
- * 4.6.3), which would keep the loop.
+ * Bytes of the socket for one step of a session: two records, one of which may have no data; a handshake needs these
+ * for a client's certificates.  More are a flood of records without data (keys that are renewed, RFC 8446, 4.6.3), and
+ * would keep the loop: each costs more than its few bytes say.
  */
-#define STEP_BYTES_MAX (128u << 10)
+#define STEP_BYTES_MAX (36u << 10)
 
 static int
 wire_read(BIO *bio, char *dst, size_t room, size_t *got)
