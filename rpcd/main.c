@@ -781,7 +781,7 @@ on_settle(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 
 	/* One look later than settled: the answers have been written then. */
 	if (!p->settled && mono_before(clock_mono(), p->stop_at)) {
-		p->settled = route_settled(p->route);
+		p->settled = route_settled(p->route) && http_settled(p->http);
 		return;
 	}
 	ev_timer_stop(loop, w);

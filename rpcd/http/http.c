@@ -56,6 +56,25 @@ http_quiesce(struct http *h)
 	h2_conns_quiesce(h);
 }
 
+/* Is it one that ends soon? */
+static bool
+is_under_way(const struct exchange *x)
+{
+	return x->phase == EXCHANGE_WAIT ? !exchange_waits_long(x) :
+	    x->phase != EXCHANGE_STREAM || x->req.stream_bytes > 0;
+}
+
+bool
+http_settled(const struct http *h)
+{
+	const struct request *r;
+
+	LIST_FOREACH(r, &h->conf.api->live, live)
+		if (is_under_way(r->transport))
+			return false;
+	return !conns_are_sending(h);
+}
+
 static void
 end_requests(struct http *h)
 {

@@ -32,6 +32,11 @@ struct http *http_new(const struct http_conf *conf);
 enum tv_err http_listen(struct http *h, int fd, struct tls_server *tls);
 /* Takes no further connections, and closes each after the answer to its next request. */
 void http_quiesce(struct http *h);
+/*
+ * Has all that was asked been answered?  But for what waits for long, as blocking queries do, and streams without an
+ * end.
+ */
+bool http_settled(const struct http *h);
 /* Ends all requests, closes all connections and sockets. */
 void http_free(struct http *h);
 

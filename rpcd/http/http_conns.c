@@ -183,6 +183,18 @@ each_conn(struct http *h, unsigned rank, void (*fn)(struct http *h, struct conn 
 		}
 }
 
+bool
+conns_are_sending(const struct http *h)
+{
+	const struct crowd_member *m;
+
+	for (const struct listener_http *l = h->listeners; l != NULL; l = l->next)
+		TAILQ_FOREACH(m, &l->conns.ranks[CROWD_STAYS], place)
+			if (((const struct conn *)(const void *)m)->state == CONN_SEND)
+				return true;
+	return false;
+}
+
 void
 conns_cut_answers(struct http *h, void (*cut)(struct http *h, struct conn *c))
 {

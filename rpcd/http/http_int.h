@@ -201,7 +201,7 @@ struct exchange {
 	bool waiting;			/* for long, as a blocking query does; counted in stats.waiting */
 	bool close_after;		/* the body was not read: the connection cannot go on */
 	bool feeds;			/* its body is taken as it comes (BODY_STREAM), or dropped */
-	bool may_stream : 1;		/* its body or its answer: the connection ends with it */
+	bool may_stream : 1;		/* its body or its answer: it is no query that waits */
 	bool streams : 1;		/* its answer is sent as it is made: EXCHANGE_STREAM */
 	bool last : 1;			/* of its answer's stream there are no more pieces */
 };
@@ -225,6 +225,8 @@ double http_step_seconds(const struct http *h, size_t answer_bytes);
 void conn_await(const struct http *h, struct conn *c, size_t answer_bytes);
 /* Our turn: it has no deadline. */
 void conn_await_us(struct conn *c);
+/* Is there one in CONN_SEND? */
+bool conns_are_sending(const struct http *h);
 /* Those whose answer is on its way: closes them. */
 void conns_cut_answers(struct http *h, void (*cut)(struct http *h, struct conn *c));
 /* Changes the state, and with it whether and when the connection may be evicted. */

@@ -103,7 +103,8 @@ forget_last(struct last_answer *l)
 static enum response_head_keep
 keep_now(const struct exchange *x)
 {
-	return x->close_after || x->http->quiet || x->http->stopping || x->may_stream ? HEAD_CLOSE : x->keep;
+	return x->close_after || x->http->quiet || x->http->stopping || body_bytes(x) == HEAD_TO_END ? HEAD_CLOSE :
+	    x->keep;
 }
 
 static bool
@@ -376,6 +377,7 @@ http_send_block(struct exchange *x, struct block *b)
 	if (streams) {
 		conn_keep_alive(c);
 		(void)conn_watch(h, c, false, EPOLLIN);	/* tells anew of a client that has gone */
+		c->room = false;
 	}
 	if (b == NULL) {
 		http_send_cut(h, c);

@@ -138,12 +138,26 @@ def test_heads(n):
     assert statuses(out) == [403], out
 
 
-def test_streams_end_their_connection(n):
-    """What may stream ends its connection: nothing behind it is a request."""
+def test_streams_keep_their_connection(n):
+    """What streams ends where its length or its chunks say so, and what follows is the next request, done in its turn."""
     hidden = b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n1"
+    last = b"GET /v1/kv/s?raw HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     for path in (b"/v1/snapshot", b"/v1/%73napshot", b"/v1/agent/monitor?loglevel=nonsense"):
-        out = talk(n, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n" + hidden, end=False)
-        assert len(statuses(out)) == 1 and n.kv_get("s") is None, (path, out[:300])
+        out = talk(n, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n" + hidden + last, end=False)
+        head, _, rest = out.partition(b"\r\n\r\n")
+        rest = rest[int(re.search(rb"Content-Length: (\d+)", head).group(1)):]
+        assert b"Connection: close" not in head and statuses(rest) == [200, 200] and rest.endswith(b"\r\n\r\n1"), (path, rest[:300])
+        assert rest.startswith(b"HTTP/1.1 200 OK\r\n"), (path, rest[:300])
+        n.delete("/v1/kv/s")
+    # in HTTP/1.0 the connection ends where it was not to be kept
+    out = talk(n, b"GET /v1/snapshot HTTP/1.0\r\n\r\n" + hidden, end=False)
+    assert b"Connection: close" in out.partition(b"\r\n\r\n")[0] and n.kv_get("s") is None
+    saved = n.get("/v1/snapshot").body
+    for framing, body in ((b"Content-Length: %d\r\n" % len(saved), saved),
+                          (CHUNKED, b"%x\r\n%s\r\n0\r\nA: dropped\r\n\r\n" % (len(saved), saved))):
+        out = talk(n, b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\n" + framing + b"\r\n" + body + hidden + last, end=False)
+        assert statuses(out) == [200] * 3 and out.endswith(b"\r\n\r\n1"), out
+        n.delete("/v1/kv/s")
     # who leaves a live log has left, whatever was sent behind the request
     for _ in range(5):
         with connect(n) as s:
@@ -163,9 +177,13 @@ def test_streams_end_their_connection(n):
             assert (b"Transfer-Encoding: chunked" in head) == chunked and b"Content-Length" not in head, head
             assert bool(re.match(rb"[0-9a-f]+\r\n", body)) == chunked, body[:100]
     wait_for("they have left", lambda: int(n.stats("rpcd")["http_conns"]) == 1)
-    for rest in (b"3\r\nabc\r\n0\r\n\r\n", b"3\nabc\n0\n\n", b"ffffffffffffffff1\r\n", b"0\r\n" + b"A: b\r\n" * 100 + b"\r\n"):
+    for rest in (b"3\nabc\n0\n\n", b"ffffffffffffffff1\r\n", b"3\r\nabc0\r\n\r\n"):
         out = talk(n, b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"\r\n" + rest + hidden, end=False)
         assert 200 not in statuses(out) and len(statuses(out)) <= 1 and n.kv_get("s") is None, (rest, out[:300])
+    for rest in (b"3\r\nabc\r\n0\r\n\r\n", b"0\r\n" + b"A: b\r\n" * 100 + b"\r\n"):        # no snapshots, but whole
+        out = talk(n, b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"\r\n" + rest + hidden + last, end=False)
+        assert statuses(out)[0] >= 400 and statuses(out)[1:] == [200, 200], (rest, out[:300])
+        n.delete("/v1/kv/s")
 
 
 def test_chunks(n):
@@ -399,7 +417,7 @@ def all_of_it():
         n = c.servers(1, rpcd=LIMITS)[0]
         c.formed([n])
         wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
-        for test in (test_ambiguous_bodies, test_heads, test_streams_end_their_connection, test_chunks,
+        for test in (test_ambiguous_bodies, test_heads, test_streams_keep_their_connection, test_chunks,
                      json_bodies, paths, query_values, test_trickling_requests, test_trickling_reader,
                      test_upload_that_nobody_takes, test_trickling_upload, test_waiting_is_not_slow, test_silent_peers):
             test(n)

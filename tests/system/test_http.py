@@ -349,6 +349,40 @@ def test_stop_with_waiting_clients(n):
     assert wait_for("rpcd again", lambda: n.kv_get("p/1")) == b"one"
 
 
+def stops_behind_its_answers():
+    """Answers that are on their way when rpcd is told to stop arrive whole; so does an upload that was begun."""
+    with Cluster("127.60.209") as c:
+        n = c.servers(1)[0]
+        c.formed([n])
+        value = os.urandom(500000)
+        for i in range(24):
+            assert wait_for("a write", lambda: n.put("/v1/kv/big/%d" % i, value).status == 200)
+        with connect(n) as reader, connect(n) as writer, connect(n) as waiter:
+            reader.sendall(get("/v1/kv/big/?recurse"))
+            out = reader.recv(1000)
+            writer.sendall(b"PUT /v1/kv/up HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345")
+            waiter.sendall(get("/v1/kv/up?index=999999&wait=60s"))
+            wait_for("they are there", lambda: int(n.stats("rpcd")["http_under_way"]) >= 3)
+            n.signal(signal.SIGTERM, "rpcd")
+            wait_for("no newcomers", lambda: refuses(n))
+            writer.sendall(b"67890")
+            assert statuses(writer.recv(4096)) == [200]
+            while got := reader.recv(1 << 20):
+                out += got
+            head, _, body = out.partition(b"\r\n\r\n")
+            assert len(body) == int(re.search(rb"Content-Length: (\d+)", head).group(1)), (len(body), head)
+            assert statuses(waiter.recv(4096)) == [500]
+        assert n.wait_end("rpcd") == [0]
+
+
+def refuses(n):
+    try:
+        connect(n).close()
+        return False
+    except ConnectionRefusedError:
+        return True
+
+
 def clients_leave_within_their_bodies():
     """What they have sent is given back then, and not when their time is over, two minutes later."""
     with Cluster("127.60.36") as c:
@@ -372,10 +406,9 @@ def all_of_it():
         c.formed([n])
         wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
         for test in (test_pipelining, test_pipelining_many, test_bodies, test_malformed, test_slow_and_many, test_browsers,
-                     test_client_goes_away,
-                     test_unix_socket, test_administration, test_stop_with_waiting_clients):
+                     test_client_goes_away, test_unix_socket, test_administration, test_stop_with_waiting_clients):
             test(n)
             print("     " + test.__name__, flush=True)
 
 
-main(all_of_it, clients_leave_within_their_bodies, listens_beyond_loopback, lines_of_requests)
+main(all_of_it, stops_behind_its_answers, clients_leave_within_their_bodies, listens_beyond_loopback, lines_of_requests)

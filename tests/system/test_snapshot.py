@@ -519,7 +519,7 @@ def test_streams_on_the_wire():
         fill(leader, 3)
         archive = save(leader)
         assert len(archive) > 5 << 19
-        head = b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        head = b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
         for node in (leader, follower):
             mark(leader, NEW)
             got = exchange(node, head, *in_chunks(archive, rng))
@@ -529,10 +529,10 @@ def test_streams_on_the_wire():
         got = exchange(follower, head, *in_chunks(bytes(4 << 20), rng))
         assert got.startswith(b"HTTP/1.1 500 ") and b"failed to decompress snapshot: " in got, got[:300]
         for version in (b"1.0", b"1.1"):
-            got = exchange(follower, b"GET /v1/snapshot HTTP/" + version + b"\r\nHost: x\r\n\r\n")
+            got = exchange(follower, b"GET /v1/snapshot HTTP/" + version + b"\r\nHost: x\r\nConnection: close\r\n\r\n")
             fields, _, body = got.partition(b"\r\n\r\n")
             assert b"Content-Length: %d" % len(body) in fields and member(gzip.decompress(body), "state.bin"), fields
-        got = exchange(follower, b"HEAD /v1/snapshot HTTP/1.1\r\nHost: x\r\n\r\n")
+        got = exchange(follower, b"HEAD /v1/snapshot HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert got.startswith(b"HTTP/1.1 ") and got.endswith(b"\r\n\r\n"), got[:300]
         same_everywhere(servers)
     # The piece in which the limit is crossed is still counted, so that the answer can say how large the archive is.
