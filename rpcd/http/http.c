@@ -61,7 +61,7 @@ static bool
 is_under_way(const struct exchange *x)
 {
 	return x->phase == EXCHANGE_WAIT ? !exchange_waits_long(x) :
-	    x->phase != EXCHANGE_STREAM || x->req.stream_bytes > 0;
+	    x->phase != EXCHANGE_STREAM || x->req->stream_bytes > 0;
 }
 
 bool

@@ -47,6 +47,15 @@ conn_await_us(struct conn *c)
 	crowd_timer_give(&c->listener->deadlines, &c->place, -1);
 }
 
+/* Of the session; but not within an answer, which was cut then. */
+static void
+say_end(const struct conn *c)
+{
+	if (c->tls != NULL && (c->state == CONN_REST || c->state == CONN_BODY || c->state == CONN_WAIT ||
+	    c->state == CONN_H2))
+		tls_say_end(c->tls);
+}
+
 /* Where the socket is in use its end is found, and the connection closed. */
 static void
 on_late(struct crowd_member *m)
@@ -64,8 +73,7 @@ on_late(struct crowd_member *m)
 		h2_conn_late(c);
 		return;
 	}
-	if (c->state == CONN_REST && c->tls != NULL)
-		tls_say_end(c->tls);
+	say_end(c);
 	(void)shutdown(c->fd, SHUT_RDWR);	/* fails when the client was faster */
 }
 
@@ -131,8 +139,7 @@ conn_end(struct http *h, struct conn *c)
 		h2_conn_end(h, c);
 	else if (c->x != NULL)
 		exchange_end(c->x);
-	if (c->tls != NULL && (c->state == CONN_REST || c->state == CONN_H2))
-		tls_say_end(c->tls);
+	say_end(c);
 	tls_end(c->tls);
 	(void)close(c->fd);		/* the only one of this socket: that also takes it out of the epoll set */
 	crowd_leave(&l->conns, &c->place);

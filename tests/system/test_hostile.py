@@ -6,12 +6,14 @@ import re
 import select
 import signal
 import socket
+import ssl
 import string
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import SANITIZERS, TOP, Cluster, main  # noqa: E402
+from tlskit import https  # noqa: E402
 from tvframe import MSG, Closed, Conn  # noqa: E402
 from waiting import need, wait_for  # noqa: E402
 
@@ -21,7 +23,12 @@ LENGTH = b"Content-Length: 3\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 
+SEALED = None       # connects by TLS in place of plain TCP
+
+
 def connect(node, unix=False, source=None):
+    if SEALED and not unix:
+        return SEALED()
     if not unix:
         return socket.create_connection((node.addr, 8500), timeout=60, source_address=(source, 0) if source else None)
     s = socket.socket(socket.AF_UNIX)
@@ -36,7 +43,7 @@ def talk(node, data, unix=False, end=True):
         out = b""
         try:
             s.sendall(data)
-            if end:
+            if end and not (SEALED and not unix):       # TLS has no half of a connection
                 s.shutdown(socket.SHUT_WR)
             while True:
                 got = s.recv(65536)
@@ -262,7 +269,7 @@ def query_values(n):
 
 def trickle(n, start):
     """Sends start, then a byte now and then; returns when the other side closes, fails if it never does."""
-    with socket.create_connection((n.addr, 8500), timeout=60) as s:
+    with connect(n) as s:
         s.sendall(start)
         s.settimeout(0.1)
         end = time.monotonic() + 60
@@ -273,7 +280,7 @@ def trickle(n, start):
                     return
             except socket.timeout:
                 pass
-            except (ConnectionResetError, BrokenPipeError):
+            except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
                 return
     raise AssertionError("still open: %r" % start[:40])
 
@@ -307,6 +314,25 @@ def test_trickling_reader(n):
         wait_for("the slow reader's end", gave_up, 90, interval=0.2)
 
 
+def test_trickling_sealed_reader(n):
+    """The same over TLS: records of an answer leave one by one, and are not made for a socket that is full."""
+    n.kv_put("big/0", os.urandom(400000))
+    with SEALED() as s:
+        s.sendall(b"GET /v1/kv/big?recurse HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        first = s.recv(100)
+        assert statuses(first) == [200], first
+        out = len(first)
+        for _ in range(200):
+            out += len(s.recv(1000))
+        # and who reads on gets all of it, byte for byte
+        while out < 50 * 400000:
+            got = s.recv(1 << 20)
+            assert got
+            out += len(got)
+        before = int(n.stats("rpcd")["http_conns_timed_out"])
+        wait_for("the end of who reads no more", lambda: int(n.stats("rpcd")["http_conns_timed_out"]) > before, 90)
+
+
 def closed(s):
     """Reads to the end, which is a reset when the other side had not taken all that was sent; returns what came."""
     out = b""
@@ -320,7 +346,7 @@ def closed(s):
 
 
 def upload(n, length):
-    s = socket.create_connection((n.addr, 8500), timeout=60)
+    s = connect(n)
     s.sendall(b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
     return s
 
@@ -422,6 +448,21 @@ def all_of_it():
                      test_upload_that_nobody_takes, test_trickling_upload, test_waiting_is_not_slow, test_silent_peers):
             test(n)
             print("     " + test.__name__, flush=True)
+
+
+def sealed():
+    """The corpora of S179 to S187 and the deadlines again, over TLS."""
+    global SEALED
+    with Cluster("127.60.213", keys=False) as c:
+        keys, SEALED = https(os.path.join(c.dir, "tls"), c.net + ".1")
+        n = c.servers(1, rpcd=dict(LIMITS, **keys))[0]
+        c.formed([n])
+        wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
+        for test in (test_ambiguous_bodies, test_heads, test_streams_keep_their_connection, test_chunks, paths, query_values,
+                     test_trickling_requests, test_trickling_sealed_reader, test_waiting_is_not_slow):
+            test(n)
+            print("     " + test.__name__, flush=True)
+    SEALED = None
 
 
 def entry_of(node):
@@ -661,4 +702,4 @@ def newer_versions():
         wait_for("all is given back", lambda: n.stats("raftd")["requests_bytes"] == "0")
 
 
-main(all_of_it, large_catalog_entries, taken_places, flood_of_bodies, unknown_fields, limits_reached, newer_versions)
+main(all_of_it, sealed, large_catalog_entries, taken_places, flood_of_bodies, unknown_fields, limits_reached, newer_versions)

@@ -9,14 +9,18 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, main, rpcd_conf  # noqa: E402
+from tlskit import https  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 LIMITS = {"http_idle_timeout": "1s", "limits.http_max_conns_per_client": 8, "limits.body_discard_max": "2M"}
 
 
+SEALED = None       # connects by TLS in place of plain TCP
+
+
 def connect(node, unix=False):
     if not unix:
-        return socket.create_connection((node.addr, 8500), timeout=60)
+        return SEALED() if SEALED else socket.create_connection((node.addr, 8500), timeout=60)
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(60)
     s.connect(os.path.join(node.run, "rpcd.sock"))
@@ -89,7 +93,7 @@ def test_pipelining_many(n):
         assert statuses(out) == [200] * 7 and out.endswith(b"\r\n\r\nv1!"), (cut, out)
     # what waits behind one that waits is served when that is answered, and is not done for a client that has gone
     index = n.get("/v1/kv/m/c").index
-    with socket.create_connection((n.addr, 8500), timeout=60) as s:
+    with connect(n) as s:
         s.sendall(get("/v1/kv/m/c?index=%d&wait=60s" % index) + put("/v1/kv/m/behind", b"1") +
                   get("/v1/kv/m/behind?raw", "Connection: close"))
         wait_for("it waits", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 1)
@@ -100,7 +104,7 @@ def test_pipelining_many(n):
             out += got
         assert statuses(out) == [200] * 3 and out.endswith(b"\r\n\r\n1"), out
     n.delete("/v1/kv/m/behind")
-    with socket.create_connection((n.addr, 8500), timeout=60) as s:
+    with connect(n) as s:
         s.sendall(get("/v1/kv/m/none?index=%d&wait=60s" % n.get("/v1/kv/m/none").index) + put("/v1/kv/m/behind", b"1") * 1000)
         wait_for("it waits", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 1)
     wait_for("it has left", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 0)
@@ -168,7 +172,7 @@ def test_slow_and_many(n):
         assert statuses(out) in ([], [408]), out
 
     def nine():
-        socks = [socket.create_connection((n.addr, 8500), timeout=20) for _ in range(9)]
+        socks = [connect(n) for _ in range(9)]
         try:
             for s in socks:
                 s.sendall(get("/v1/status/leader"))
@@ -219,7 +223,7 @@ def test_client_goes_away(n):
     n.kv_put("w", b"1")
     index = n.get("/v1/kv/w").index
     before = int(n.stats("rpcd")["http_cancelled"])
-    socks = [socket.create_connection((n.addr, 8500), timeout=20) for _ in range(5)]
+    socks = [connect(n) for _ in range(5)]
     for s in socks:
         s.sendall(get("/v1/kv/w?index=%d&wait=5m" % index))
     wait_for("five waiting requests", lambda: int(n.stats("rpcd")["http_under_way"]) >= 6)
@@ -349,6 +353,20 @@ def test_stop_with_waiting_clients(n):
     assert wait_for("rpcd again", lambda: n.kv_get("p/1")) == b"one"
 
 
+def sealed():
+    """The same over TLS, where a connection ends with close_notify; and HTTPS needs no http_allow_remote."""
+    global SEALED
+    with Cluster("127.60.211") as c:
+        keys, SEALED = https(os.path.join(c.dir, "tls"), c.net + ".1")
+        n = c.servers(1, rpcd=dict(LIMITS, **keys))[0]
+        c.formed([n])
+        wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
+        for test in (test_pipelining, test_pipelining_many, test_bodies, test_malformed, test_slow_and_many, test_client_goes_away):
+            test(n)
+            print("     " + test.__name__, flush=True)
+    SEALED = None
+
+
 def stops_behind_its_answers():
     """Answers that are on their way when rpcd is told to stop arrive whole; so does an upload that was begun."""
     with Cluster("127.60.209") as c:
@@ -411,4 +429,4 @@ def all_of_it():
             print("     " + test.__name__, flush=True)
 
 
-main(all_of_it, stops_behind_its_answers, clients_leave_within_their_bodies, listens_beyond_loopback, lines_of_requests)
+main(all_of_it, sealed, stops_behind_its_answers, clients_leave_within_their_bodies, listens_beyond_loopback, lines_of_requests)

@@ -2,6 +2,7 @@
 tells whether what came was TLS.  Standard library only."""
 import http.server
 import os
+import shutil
 import socket
 import ssl
 import subprocess
@@ -17,6 +18,23 @@ def tls(folder, *args):
     p = subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "tls", *args], cwd=folder, capture_output=True, text=True, timeout=60)
     assert p.returncode == 0, (args, p)
     return p.stdout
+
+
+def https(folder, addr, port=8501):
+    """Keys of rpcd.conf for HTTPS with a certificate for addr, and a connector that takes no end without close_notify."""
+    os.mkdir(folder)
+    tls(folder, "ca", "create")
+    tls(folder, "cert", "create", "--server", "--additional-ipaddress", addr)
+    cert, key = (os.path.join(folder, "dc1-server-consul-0%s.pem" % kind) for kind in ("", "-key"))
+    if os.geteuid() == 0:
+        shutil.chown(key, "root", "_keys")
+    os.chmod(key, 0o640)
+    ctx = ssl.create_default_context(cafile=os.path.join(folder, "consul-agent-ca.pem"))
+
+    def connect(**kw):
+        s = socket.create_connection((addr, port), timeout=60, **kw)
+        return ctx.wrap_socket(s, server_hostname=addr, suppress_ragged_eofs=False)
+    return {"https_port": port, "tls.https.cert_file": cert, "tls.https.key_file": key}, connect
 
 
 def context(folder, pair, ca=None, version=None):
