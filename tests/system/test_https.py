@@ -399,7 +399,7 @@ def test_signer_that_stands_still():
                 assert resumes(site, ctx, kept.session)
             wait_for("new sessions", lambda: not is_refused(site, site.context()), 30)
             took = time.monotonic() - frozen
-            assert took < 11, took
+            assert took < 15, took           # ten, and a machine that does much else
             assert the_keys(site.node) != pid
             os.kill(the_keys(site.node), signal.SIGKILL)
             assert not is_refused(site, site.context())
