@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -247,6 +248,17 @@ tls_client_leave(struct tls_client *c)
 	SSL_CTX_free(c->ctx);
 	X509_STORE_free(c->trust);
 	free(c);
+}
+
+int64_t
+tls_client_not_after(const struct tls_client *c)
+{
+	const X509 *own = SSL_CTX_get0_certificate(c->ctx);
+	struct tm tm;
+
+	if (own == NULL || ASN1_TIME_to_tm(X509_get0_notAfter(own), &tm) != 1)
+		return 0;
+	return timegm(&tm);
 }
 
 bool

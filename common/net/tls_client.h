@@ -6,6 +6,8 @@
 #ifndef TV_COMMON_NET_TLS_CLIENT_H
 #define TV_COMMON_NET_TLS_CLIENT_H
 
+#include <stdint.h>
+
 #include "common/net/tls.h"
 
 #define TLS_FILE_BYTES_MAX (1u << 20)	/* of a file of certificates or a key; the system's may be larger */
@@ -40,6 +42,8 @@ void tls_client_leave(struct tls_client *c);			/* NULL: nothing */
  */
 struct ssl_st *tls_client_open(struct tls_client *c, int fd, const struct tls_peer *peer);
 
+/* When our own certificate ends: s since 1970, or 0 where there is none. */
+int64_t tls_client_not_after(const struct tls_client *c);
 /* Gives a context that another library made (libcurl) the same authorities and certificate.  False: no memory. */
 bool tls_client_lend(const struct tls_client *c, struct ssl_ctx_st *ctx);
 

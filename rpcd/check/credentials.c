@@ -17,6 +17,8 @@
 #define TAG "check"
 #define TRUST_KEPT MONO_S(3600)		/* the system's authorities are read again after this time */
 #define LOOK_EACH MONO_S(1)
+#define WARN_EACH MONO_S(86400)
+#define WARN_BEFORE_S (14 * 86400)	/* the certificate ends */
 
 enum { CA_FILE, CA_FOLDER, CERT_FILE, KEY_FILE, FILES };
 
@@ -33,6 +35,8 @@ struct credentials {
 	struct stamp read[FILES], seen[FILES];	/* as they were read; as they were when we looked last */
 	struct mono read_at, looked_at;
 	bool looked;			/* at all */
+	struct mono warned_at;
+	bool warned;
 	bool bad;			/* what was read last was no good */
 	char why[TLS_WHY_BYTES];
 	void (*stale)(const char *path);
@@ -199,6 +203,23 @@ read_files(struct credentials *c)
 		log_info(TAG, "tls.checks: the certificate and the authorities of checks were read anew");
 	tls_client_leave(c->client);
 	c->client = fresh;
+	c->warned = false;
+}
+
+/* Once a day, while there are checks that show it. */
+static void
+warn_of_end(struct credentials *c, struct mono now)
+{
+	int64_t end = c->client == NULL ? 0 : tls_client_not_after(c->client), wall = clock_wall_ns() / 1000000000;
+	char text[LOG_TIME_BYTES];
+
+	if (end == 0 || end - wall >= WARN_BEFORE_S ||
+	    (c->warned && mono_before(now, mono_add(c->warned_at, WARN_EACH))))
+		return;
+	c->warned = true;
+	c->warned_at = now;
+	log_warn(TAG, "tls.checks: the certificate of checks %s at %s: renew it now; new files are taken over without "
+	    "a restart", end <= wall ? "has ended" : "ends", log_time(end * 1000, text));
 }
 
 struct tls_client *
@@ -211,6 +232,7 @@ credentials_now(struct credentials *c, char why[TLS_WHY_BYTES])
 		c->looked_at = now;
 		if (is_due(c, now))
 			read_files(c);
+		warn_of_end(c, now);
 	}
 	if (c->client == NULL)
 		snprintf(why, TLS_WHY_BYTES, "tls: %.480s", c->why);

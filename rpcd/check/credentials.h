@@ -24,7 +24,7 @@ void credentials_on_stale(struct credentials *c, void (*stale)(const char *path)
  * The context as the files are now, borrowed until the loop turns.  They are looked at once a second, and read anew
  * when they have not changed for a second: a certificate and its key change together.  The system's authorities are
  * read anew each hour.  Those that cannot be read leave what was there before, and the log says it; NULL: there was
- * nothing, and why has a sentence.
+ * nothing, and why has a sentence.  A certificate that ends within 14 days is told in the log, once a day.
  */
 struct tls_client *credentials_now(struct credentials *c, char why[TLS_WHY_BYTES]);
 /*

@@ -162,6 +162,7 @@ def client_certificate():
                 wait_state(node, kind, "passing")
                 wait_state(node, kind + "-lies", "critical", "certificate" if kind == "HTTP" else "x509: The certificate is NOT trusted")
             assert set(s.names) == {"client"} and not lies.names, (s.names, lies.names)
+            assert "the certificate of checks ends at" in node.log("rpcd")       # it is good for two days
             # The key is in one process alone.
             assert has_memory(the_process(node, "network"), private(pair[1])) and not has_memory(node.pid("rpcd"), private(pair[1]))
             # Without a certificate, by a reload: each is refused, and says by whom.

@@ -456,6 +456,8 @@ START_TEST(our_own_certificate)
 	ck_assert_str_eq(e.why[0], version == TLS1_3_VERSION ? "remote error: tls: certificate required" :
 	    "remote error: tls: handshake failure");
 	ends_close(&e);
+	int64_t left = tls_client_not_after(with) - time(NULL);
+	ck_assert(left > TLS_KIT_DAY - 120 && left <= TLS_KIT_DAY && tls_client_not_after(without) == 0);
 	/* As libcurl gets it. */
 	ck_assert(tls_client_lend(with, lent));
 	ends_open(&e, ctx, with, &peer);
