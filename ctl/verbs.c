@@ -70,7 +70,7 @@ const struct verb ctl_verbs[] = {
 		PARAM("--prune", "forget the node at once")) },
 	{ "rtt", "NODE [NODE]", "estimate the round trip between two members", cmd_rtt, OPTIONS(
 		OPT("--wan", "names of the WAN pool: NODE.DATACENTER")) },
-	{ "top", "[clients|tokens|endpoints|keys]", "show who uses a node's API, and how much", cmd_top, OPTIONS(
+	{ "top", "[clients|tokens|endpoints|keys|nodes]", "show who uses a node's API, and how much", cmd_top, OPTIONS(
 		OPT("--for TIME", "what comes from now on in this time, as 5s; without it, since it started")) },
 	{ "kv", "", "read and write keys", NULL, NULL },
 	{ "kv get", "KEY", "show the value of a key", kv_get, OPTIONS(STALE, DC) },

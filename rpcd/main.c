@@ -245,6 +245,14 @@ source_known(void *ctx, uint64_t source)
 	return false;
 }
 
+static void
+on_link_answered(void *ctx, const char *peer, uint64_t bytes_in, uint64_t bytes_out)
+{
+	struct rpcd *p = ctx;
+
+	accounts_add_node(&p->api.accounts, peer, bytes_in, bytes_out);
+}
+
 /* What is in rpcd's memory of the default token, in DNS above all, is asked for again; copies may begin, or end. */
 static void
 on_token(void *ctx)
@@ -381,7 +389,7 @@ start_routing(struct rpcd *p)
 		.request_max = (size_t)c->request_bytes_max + FRAME_OVERHEAD,
 		.out_max = (size_t)c->link_out_bytes_max, .open_timeout = c->link_dial_timeout,
 		.retire_time = c->answer_timeout,
-		.is_known = source_known, .ctx = p,
+		.is_known = source_known, .answered = on_link_answered, .ctx = p,
 	});
 	p->rpc_fd = -1;
 	return p->link_server != NULL;

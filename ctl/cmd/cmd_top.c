@@ -14,6 +14,7 @@
 
 static const struct { const char *word, *member; } sections[] = {
 	{ "clients", "Clients" }, { "tokens", "Tokens" }, { "endpoints", "Endpoints" }, { "keys", "Keys" },
+	{ "nodes", "Nodes" },
 };
 #define SECTIONS (sizeof(sections) / sizeof(sections[0]))
 

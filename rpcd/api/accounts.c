@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/net/source.h"
 #include "rpcd/api/accounts.h"
 #include "rpcd/api/api.h"
@@ -177,6 +178,20 @@ accounts_add(struct request *r, struct mono took)
 	add_client(r, &one);
 	add_token(r, &one);
 	add_key(r, &one);
+}
+
+void
+accounts_add_node(struct accounts *a, const char *peer, uint64_t bytes_in, uint64_t bytes_out)
+{
+	const char *port = strrchr(peer, ':');
+	struct span ip = span_of(peer, port == NULL ? strlen(peer) : (size_t)(port - peer));
+	struct usage_entry *e = usage_of(&a->tables[ACCOUNT_NODES], hash_of(ip), clock_mono().ns);
+
+	if (e == NULL)
+		return;
+	if (e->name[0] == '\0')
+		usage_name(e, ip);
+	usage_add(&e->count, &(struct usage){ .requests = 1, .bytes_in = bytes_in, .bytes_out = bytes_out });
 }
 
 void

@@ -31,6 +31,7 @@ struct pending {
 	struct map_node node;
 	uint64_t id;			/* the asker's */
 	uint16_t type;
+	uint32_t bytes;			/* asked */
 	struct route_call *call;
 };
 
@@ -128,6 +129,8 @@ routed(void *ctx, const struct op_reply *reply)
 	struct pending *p = ctx;
 	struct conn *k = p->conn;
 
+	if (k->d->conf.answered != NULL)
+		k->d->conf.answered(k->d->conf.ctx, chan_peer(k->conn.chan), p->bytes, reply->value.len);
 	pass_on(k, p->type, p->id, reply);
 	pending_drop(p);
 }
@@ -188,7 +191,7 @@ on_op(void *conn, const struct frame *f)
 		refuse(k, f, TV_EAGAIN, busy);
 		return TV_OK;
 	}
-	*p = (struct pending){ .conn = k, .id = f->id, .type = f->type };
+	*p = (struct pending){ .conn = k, .id = f->id, .type = f->type, .bytes = (uint32_t)f->body.len };
 	p->call = route_relay(k->d->conf.route, origin, f->body, routed, p, &err);
 	if (p->call == NULL) {
 		free(p);

@@ -25,6 +25,8 @@ struct link_server_conf {
 	struct mono open_timeout;	/* of the handshake, and then of the HELLO */
 	struct mono retire_time;	/* what is under way when the key of a link goes has this long to end */
 	bool (*is_known)(void *ctx, uint64_t source);	/* is a member there (common/net/source.h)?  May be NULL */
+	/* An operation of the node at this address ("ip:port") was answered: bytes of both.  May be NULL. */
+	void (*answered)(void *ctx, const char *peer, uint64_t bytes_in, uint64_t bytes_out);
 	void *ctx;
 };
 

@@ -274,8 +274,12 @@ def test_top():
     """Clients, tokens by AccessorID, endpoints and keys by prefix, with what they used; no secret; for those who have operator:read."""
     with Cluster("127.252.7") as c:
         server, = c.servers(1, raftd=CALM, **ON)
+        client = c.client("c1", 4, server, **ON)
         acl, _ = formed(c, [server])
         token = acl.make(READ_ALL)
+        wait_for("the client answers", lambda: client.get("/v1/kv/x", headers=auth(acl.secret)).ok(404))
+        for _ in range(5):
+            client.put("/v1/kv/from/client", b"y" * 500, headers=auth(acl.secret)).ok(200)
         for i in range(4):
             acl.http("PUT", "/v1/kv/shop/cart/%d" % i, b"x" * 1000).ok()
         for _ in range(20):
@@ -293,8 +297,11 @@ def test_top():
         r = rows("Keys")["shop/cart/"]
         assert (r["Requests"], r["BytesIn"]) == (24, 4000), r
         assert rows("Endpoints")["PUT /v1/kv/:name"]["BytesIn"] == 4000
-        client = rows("Clients")["127.0.0.1"]
-        assert client["Requests"] >= 33 and client["Refused"] >= 9, client
+        r = rows("Clients")["127.0.0.1"]
+        assert r["Requests"] >= 33 and r["Refused"] >= 9, r
+        (r,) = rows("Nodes").values()           # all of loopback come from one address
+        assert r["Requests"] >= 6 and r["BytesIn"] > 2500, r
+        assert "from/client" not in rows("Keys")
         size = len(acl.http("GET", "/v1/snapshot").ok(200).body)
         assert rows("Endpoints")["GET /v1/snapshot"]["BytesOut"] == size, (rows("Endpoints"), size)
         text = acl.http("GET", "/v1/agent/top").text
@@ -303,7 +310,7 @@ def test_top():
         assert server.get("/v1/agent/top", headers=auth(acl.token('key_prefix "" { policy = "write" }'))).status == 403
         assert server.get("/v1/agent/top", headers=auth(acl.token('operator = "read"'))).status == 200
         shown = server.ctl("--token", acl.secret, "top")
-        for word in ("Clients", "Tokens", "Endpoints", "Keys", "shop/cart/", token["AccessorID"], "GET /v1/kv/:name"):
+        for word in ("Clients", "Tokens", "Endpoints", "Keys", "Nodes", "shop/cart/", token["AccessorID"], "GET /v1/kv/:name"):
             assert word in shown.stdout, shown.stdout
         shown = server.ctl("--token", acl.secret, "top", "keys")
         assert "shop/cart/" in shown.stdout and "Clients" not in shown.stdout

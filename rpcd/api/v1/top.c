@@ -1,4 +1,4 @@
-/* /v1/agent/top, a path of our own: who used how much of this node's API (rpcd/api/accounts.h). */
+/* /v1/agent/top, a path of our own: who used how much of this node (rpcd/api/accounts.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +83,8 @@ run_top(struct request *r)
 	put_endpoints(r, out);
 	buf_puts(out, ",");
 	put_table(out, "Keys", &t[ACCOUNT_KEYS], now);
+	buf_puts(out, ",");
+	put_table(out, "Nodes", &t[ACCOUNT_NODES], now);
 	buf_puts(out, "}");
 	answer_json(r);
 }
