@@ -230,9 +230,9 @@ ctl_verb cmd_debug, cmd_validate, cmd_dev, cmd_help, cmd_version;
 /* Path of a daemon: beside clusterctl in the build tree (../NAME/NAME), in the same folder, or in sbindir. */
 bool ctl_daemon_path(const char *name, char *dst, size_t cap);
 /*
- * Runs DAEMON -n -c DIR: the daemon's own code does the checking, and says what is wrong.  print: all values, too.  Its
- * exit status, or 1.
+ * Runs DAEMON -n -c DIR: the daemon's own code does the checking, and says what is wrong.  print: all values, too.
+ * files: those of TLS that are named as well.  Its exit status, or 1.
  */
-int ctl_check_conf(const char *name, const char *dir, bool print);
+int ctl_check_conf(const char *name, const char *dir, bool print, bool files);
 
 #endif

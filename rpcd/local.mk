@@ -115,7 +115,7 @@ rpcd_rpcd_dns_LDADD = rpcd/librpcdns.a $(RT_LIBS)
 
 # rpcd-keys, the program of "rpcd: keys", and rpcd's end of it.  Of OpenSSL the program links libcrypto, rpcd's end nothing.
 noinst_LIBRARIES += rpcd/librpckeys.a rpcd/librpckeypair.a
-rpcd_librpckeys_a_SOURCES = rpcd/keys/keys.c rpcd/keys/keys.h
+rpcd_librpckeys_a_SOURCES = rpcd/keys/keys.c rpcd/keys/keys.h rpcd/keys/keys_check.c rpcd/keys/keys_check.h
 rpcd_librpckeypair_a_SOURCES = rpcd/keys/holder.c rpcd/keys/holder.h rpcd/keys/pair.c rpcd/keys/pair.h \
 	rpcd/keys/may_sign.c
 rpcd_librpckeypair_a_CFLAGS = $(AM_CFLAGS) $(CRYPTO_CFLAGS)

@@ -32,6 +32,7 @@
 #include "rpcd/replicate/replicate.h"
 #include "rpcd/route/link_server.h"
 #include "rpcd/rpcd.h"
+#include "rpcd/keys/keys_check.h"
 #include "rpcd/tls/tls_renewal.h"
 
 #define FRAME_OVERHEAD 4096		/* of a request beside its arguments */
@@ -887,6 +888,17 @@ descriptors(const struct daemon_spec *d)
 	    (d->cluster->server ? c->rpc_max_conns : 0);
 }
 
+/* For -nn. */
+static bool
+check_files(const struct daemon_spec *d)
+{
+	const struct rpcd_conf *c = d->conf;
+	struct rpcd_tls t = rpcd_tls_for(c, RPCD_TLS_HTTPS);
+
+	return c->https_port == 0 ||
+	    keys_check_files(&(struct keys_check){ t.cert_file, t.key_file, t.ca_file, t.ca_path });
+}
+
 int
 main(int argc, char **argv)
 {
@@ -903,6 +915,7 @@ main(int argc, char **argv)
 		.conf = &p.conf,
 		.cluster = &p.cluster,
 		.check = check_conf,
+		.check_files = check_files,
 		.addresses = {
 			{ "http_addresses", &p.conf.http_addresses, NULL },	/* DNS may be there alone */
 			{ "https_addresses", &p.conf.https_addresses, &p.conf.https_port },

@@ -61,7 +61,8 @@ static struct {
 
 struct options {
 	const char *dir;
-	bool check, debug;
+	unsigned check;			/* -n; 2: files that are named, too */
+	bool debug;
 	bool dir_asked;			/* with -c */
 };
 
@@ -89,7 +90,8 @@ help(const struct daemon_spec *d)
 	printf("\n"
 	    "  -c directory   folder of cluster.conf and %s.conf, instead of " TV_SYSCONFDIR "\n"
 	    "  -d             log at debug level\n"
-	    "  -n             check the configuration, print it normalised, and exit\n"
+	    "  -n             check the configuration, print it normalised, and exit;\n"
+	    "                 twice: also files of TLS that it names\n"
 	    "  -V, --version  print the version and exit\n"
 	    "  -h, --help     print this and exit\n"
 	    "\n"
@@ -125,7 +127,7 @@ parse_options(const struct daemon_spec *d, int argc, char **argv, struct options
 		case 'h':
 			return help(d);
 		case 'n':
-			o->check = true;
+			o->check++;
 			break;
 		case 'V':
 			return version(d);
@@ -743,13 +745,15 @@ daemon_main(struct daemon_spec *d, int argc, char **argv)
 	state.quitting = state.running = state.winding_down = false;
 	state.debug = o.debug;
 	log_init(d->name, LOG_LVL_INFO, LOG_TO_STDERR);
-	if (absolute_dir(d, o.dir, o.dir_asked, &t) != TV_OK || load_patiently(d, !o.check, &t) != TV_OK) {
+	if (absolute_dir(d, o.dir, o.dir_asked, &t) != TV_OK || load_patiently(d, o.check == 0, &t) != TV_OK) {
 		log_err(d->name, "%s", t.text);
 		free((char *)d->conf_dir);
 		return EXIT_FAILED;
 	}
-	if (o.check) {
+	if (o.check > 0) {
 		status = print_conf(d);
+		if (status == 0 && o.check > 1 && d->check_files != NULL && !d->check_files(d))
+			status = EXIT_FAILED;
 	} else if (chdir("/") != 0) {
 		log_err(d->name, "chdir: %s", strerror(errno));
 		status = EXIT_FAILED;

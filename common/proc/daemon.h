@@ -31,6 +31,8 @@ struct daemon_spec {
 	struct cluster_conf *cluster;		/* filled from cluster.conf */
 	/* Checks across keys; one sentence into errbuf. May be NULL. */
 	enum tv_err (*check)(struct daemon_spec *d, char *errbuf, size_t cap);
+	/* For -nn: are files in order that the configuration names?  False after a sentence to stderr.  May be NULL. */
+	bool (*check_files)(const struct daemon_spec *d);
 	/* Addresses that open() binds beside cluster.conf's bind: waited for. */
 	struct daemon_addresses {
 		const char *key;		/* NULL: none */

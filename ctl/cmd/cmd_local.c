@@ -50,7 +50,7 @@ ctl_daemon_path(const char *name, char *dst, size_t cap)
 }
 
 int
-ctl_check_conf(const char *name, const char *dir, bool print)
+ctl_check_conf(const char *name, const char *dir, bool print, bool files)
 {
 	char path[PATH_MAX + 64];
 	int status;
@@ -66,7 +66,7 @@ ctl_check_conf(const char *name, const char *dir, bool print)
 	if (pid == 0) {
 		if (!print && freopen("/dev/null", "w", stdout) == NULL)
 			_exit(1);
-		execl(path, name, "-n", "-c", dir, (char *)NULL);
+		execl(path, name, files ? "-nn" : "-n", "-c", dir, (char *)NULL);
 		_exit(127);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) {
@@ -137,8 +137,9 @@ cmd_validate(struct ctl *ctl)
 	server = conf.server;
 	bool keys_ok = check_keys(&conf);
 	cluster_conf_free(&conf);
-	bool valid = keys_ok && ctl_check_conf("gossipd", dir, print) == 0 && ctl_check_conf("rpcd", dir, print) == 0 &&
-	    (!server || ctl_check_conf("raftd", dir, print) == 0);
+	bool valid = keys_ok && ctl_check_conf("gossipd", dir, print, true) == 0 &&
+	    ctl_check_conf("rpcd", dir, print, true) == 0 &&
+	    (!server || ctl_check_conf("raftd", dir, print, true) == 0);
 	if (!print || !valid)
 		print_valid(ctl, dir, server, valid);
 	return valid ? 0 : 1;

@@ -58,8 +58,8 @@ files_fit(const json_t *self, bool server)
 
 	if (dir[0] == '\0')
 		return true;
-	if (ctl_check_conf("gossipd", dir, false) == 0 && ctl_check_conf("rpcd", dir, false) == 0 &&
-	    (!server || ctl_check_conf("raftd", dir, false) == 0))
+	if (ctl_check_conf("gossipd", dir, false, false) == 0 && ctl_check_conf("rpcd", dir, false, false) == 0 &&
+	    (!server || ctl_check_conf("raftd", dir, false, false) == 0))
 		return true;
 	fprintf(stderr, "clusterctl: reload: nothing was reloaded\n");
 	return false;

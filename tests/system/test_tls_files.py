@@ -13,7 +13,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, main, skip  # noqa: E402
+from cluster import BUILD, ensure_users, main, skip  # noqa: E402
 from tlskit import Server, context, tls  # noqa: E402
 
 
@@ -193,6 +193,48 @@ def test_other_cas():
         assert rc == 1 and "would not be believed: certificate has expired" in err, (rc, err)
 
 
+def test_validate():
+    """What would keep rpcd from starting is found before: files as "rpcd: keys" will see them, by clusterctl validate."""
+    with tempfile.TemporaryDirectory(prefix="tv-", dir="/var/tmp") as d:
+        os.chmod(d, 0o755)
+        assert ctl(d, "keygen", d)[0] == 0
+        tls(d, "ca", "create")
+        cert, key, other = (os.path.join(d, "dc1-server-consul-%s.pem" % n) for n in ("0", "0-key", "1-key"))
+        for _ in range(2):
+            tls(d, "cert", "create", "--server")
+
+        def validate(status, says, **keys):
+            with open(d + "/rpcd.conf", "w", encoding="ascii") as f:
+                f.write("https_port = 8501\n" + "".join('tls.https.%s = "%s"\n' % kv for kv in {"cert_file": cert, "key_file": key, **keys}.items()))
+            rc, out, err = ctl(d, "validate", d)
+            assert rc == status and says in out + err, (says, rc, out, err)
+            # A reload has no need of them: bad files leave the old ones in force.
+            p = subprocess.run([os.path.join(BUILD, "rpcd", "rpcd"), "-n", "-c", d], capture_output=True, text=True, timeout=60)
+            assert p.returncode == 0 and "https_port" in p.stdout, p
+
+        with open(d + "/cluster.conf", "w", encoding="ascii") as f:
+            f.write('datacenter = "dc1"\nbind = "127.0.0.1"\n' + "".join('%s = "%s/%s"\n' % (k, d, v) for k, v in (
+                ("data_dir", "data"), ("run_dir", "run"), ("cluster_key", "cluster.key"), ("server_pub", "server.pub"))))
+        if os.geteuid() == 0:
+            ensure_users()
+            validate(1, 'the user of "rpcd: keys" may not read it: chgrp _keys ' + key)
+            for path in key, other:
+                shutil.chown(path, "root", "_keys")
+                os.chmod(path, 0o640)
+        validate(0, "the configuration is valid")
+        validate(1, "its key is not that of the first certificate", key_file=other)
+        validate(1, "nowhere.pem: No such file or directory", cert_file=d + "/nowhere.pem")
+        validate(1, d + "/rpcd.conf", ca_file=d + "/rpcd.conf")
+        os.chmod(key, 0o644)
+        validate(1, "others can read or write the key (mode 0644): chown root:_keys")
+        os.chmod(key, 0o600)
+        if os.geteuid() == 0:
+            validate(1, "may not read it")
+            os.chmod(key, 0o640)
+            os.chmod(d, 0o700)
+            validate(1, "may not enter the folder " + d)
+
+
 def test_clients_believe():
     """A server with such a certificate is believed by Python's ssl and by curl, where there is one."""
     with tempfile.TemporaryDirectory() as d:
@@ -210,4 +252,4 @@ def test_clients_believe():
 
 
 if __name__ == "__main__":
-    main(test_chain, test_never_overwritten, test_constraints, test_wrong_calls, test_other_cas, test_clients_believe)
+    main(test_chain, test_never_overwritten, test_constraints, test_wrong_calls, test_other_cas, test_validate, test_clients_believe)
