@@ -333,7 +333,7 @@ check_services(struct status *s)
 	buf_done(&names);
 }
 
-/* Do certificates of HTTPS end soon?  Where there is none, there is no line. */
+/* Can new files of HTTPS be used, and do certificates end soon?  Where there is none, there is no line. */
 static void
 check_https(struct status *s)
 {
@@ -343,8 +343,11 @@ check_https(struct status *s)
 		{ "tls_authorities_days", "a CA that vouches for clients", "Put another one into ca_file, and give "
 		    "clients certificates of it" },
 	};
+	const char *trouble = json_text(section(s, "rpcd"), "keys_trouble");
 	unsigned long long days, least = ULLONG_MAX;
 
+	if (trouble[0] != '\0' && strcmp(trouble, "none") != 0)
+		say(s, BAD("The files from before serve until these are mended"), "%s", trouble);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		const char *text = json_text(section(s, "rpcd"), all[i].key);
 

@@ -411,6 +411,8 @@ START_TEST(status_not_well)
 		{ SELF, 200, "{\"Stats\":{\"raft\":{\"fenced_by_generation\":\"2\"}}}", "as generation 2. On that server: systemctl stop raftd, move the folder raftd of its data_dir away, systemctl start raftd\n" },
 		{ SELF, 200, "{\"Stats\":{\"rpcd\":{\"tls_certificate_days\":\"14\",\"tls_authorities_days\":\"13\"}}}",
 		    "https     not well  a CA that vouches for clients ends in 13 days. Put another one into ca_file" },
+		{ SELF, 200, "{\"Stats\":{\"rpcd\":{\"tls_certificate_days\":\"99\",\"keys_trouble\":\"/k: is empty\"}}}",
+		    "https     not well  /k: is empty. The files from before serve until these are mended\n" },
 		{ SELF, 200, "{\"Stats\":{\"rpcd\":{\"tls_certificate_days\":\"0\",\"tls_authorities_days\":\"none\"}}}",
 		    "https     not well  the certificate has ended, or does within a day. Make a new one" },
 		{ SELF, 200, "{\"Stats\":{\"raft\":{\"state_lost\":\"1\"}}}", "node      not well  the state here was damaged" },
