@@ -12,7 +12,6 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/provider.h>
 #include <openssl/rand.h>
 #include <openssl/rsa.h>
 #include <openssl/x509.h>
@@ -40,11 +39,10 @@ pair_begin(void)
 	uint8_t random[16];
 
 	/* An openssl.cnf could name modules and engines that are code of others, in the process that holds the keys. */
-	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT | LESS_MEMORY, NULL) != 1 ||
-	    OSSL_PROVIDER_load(NULL, "default") == NULL)
+	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | LESS_MEMORY, NULL) != 1)
 		return false;
 	(void)CRYPTO_secure_malloc_init(SECURE_BYTES, SECURE_LEAST);	/* without it memory is wiped only */
-	return RAND_bytes(random, sizeof(random)) == 1;
+	return RAND_bytes(random, sizeof(random)) == 1;		/* starts the default provider, too */
 }
 
 /* -- files -- */
