@@ -362,7 +362,8 @@ exchange_begin(struct exchange *x)
 	struct request *r = x->req;
 	uint64_t announced = r->head.body_announced;
 
-	x->by->await(x);
+	if (announced > 0 || x->chunks != NULL || x->by != &conn_carrier)	/* else it runs at once */
+		x->by->await(x);
 	r->ready = on_ready;
 	r->transport = x;
 	api_begin(h->conf.api, r);

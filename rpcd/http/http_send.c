@@ -325,9 +325,12 @@ next_piece(struct conn *c)
 	return r->stream_bytes == 0 || x->passed == r->stream_bytes ? PUSH_DONE : PUSH_BROKEN;
 }
 
-/* As much as fits; what does not waits for room, within the deadline for reading an answer. */
+/*
+ * As much as fits; what does not waits for room, within the deadline for reading an answer.  begins: that is not set
+ * yet, as most answers leave at once.
+ */
 static void
-push(struct http *h, struct conn *c)
+push(struct http *h, struct conn *c, bool begins)
 {
 	size_t budget = PUSH_BYTES_MAX;
 	enum push p;
@@ -337,6 +340,8 @@ push(struct http *h, struct conn *c)
 		if (p == PUSH_DONE && c->state == CONN_STREAM)
 			p = next_piece(c);
 	} while (p == PUSH_MORE);
+	if (begins && (p == PUSH_FULL || p == PUSH_TURN) && c->state == CONN_SEND)
+		conn_await(h, c, c->answer->body.len);
 	if (p == PUSH_DONE)
 		sent_all(h, c);
 	else if (p == PUSH_BROKEN || (p == PUSH_TURN && !conn_watch(h, c, false, EPOLLIN | EPOLLOUT)) ||
@@ -382,8 +387,9 @@ http_send_block(struct exchange *x, struct block *b)
 	if (b == NULL) {
 		http_send_cut(h, c);
 	} else {
-		conn_await(h, c, b->body.len);
-		push(h, c);
+		if (streams)
+			conn_await(h, c, b->body.len);
+		push(h, c, true);
 	}
 	if (!streams)
 		exchange_end(x);
@@ -402,7 +408,7 @@ send_block(struct exchange *x, struct block *b)
 void
 http_send_more(struct http *h, struct conn *c)
 {
-	push(h, c);
+	push(h, c, false);
 }
 
 void
