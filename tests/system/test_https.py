@@ -271,6 +271,68 @@ def refused(site, ctx):
     assert is_refused(site, ctx)
 
 
+PYTHON_CONSUL = """
+import sys
+sys.path.insert(0, "/usr/lib/python3/dist-packages")
+import consul
+host, ca, cert, key = sys.argv[1:]
+c = consul.Consul(host=host, port=8501, scheme="https", verify=ca, cert=(cert, key))
+assert c.kv.put("py", "value") is True
+index, found = c.kv.get("py")
+assert found["Value"] == b"value", found
+assert c.kv.get("py", index=index, wait="100ms")[0] == index
+"""
+PYTHON_REQUESTS = """
+import sys
+sys.path.insert(0, "/usr/lib/python3/dist-packages")
+import requests
+host, ca, cert, key = sys.argv[1:]
+with requests.Session() as s:
+    s.trust_env = False         # or REQUESTS_CA_BUNDLE wins
+    s.verify, s.cert = ca, (cert, key)
+    for i in range(20):
+        assert s.put("https://%s:8501/v1/kv/r%d" % (host, i), data=b"x" * 10000).text == "true"
+        assert len(s.get("https://%s:8501/v1/kv/r%d?raw" % (host, i)).content) == 10000
+try:
+    requests.get("https://%s:8501/" % host, cert=(cert, key))
+    raise AssertionError("an authority that nobody knows")
+except requests.exceptions.SSLError:
+    pass
+"""
+NODE = """
+const [host, ca, cert, key] = process.argv.slice(2), fs = require("fs"), https = require("https");
+const agent = new https.Agent({ keepAlive: true, maxSockets: 4, ca: fs.readFileSync(ca), cert: fs.readFileSync(cert), key: fs.readFileSync(key) });
+const get = n => https.get({ host, port: 8501, path: "/v1/status/leader", agent }, r => {
+  if (r.statusCode !== 200) process.exit(3);
+  r.resume();
+  r.on("end", () => n > 0 ? get(n - 1) : --left > 0 || agent.destroy());
+}).on("error", e => { console.error(e); process.exit(4); });
+let left = 8;
+for (let i = 0; i < 8; i++) get(10);
+"""
+
+
+def test_other_clients():
+    """Debian's python3-consul and requests with an authority and a client's certificate, node, and wrk: those that are installed."""
+    with Site("127.151.12", **{"tls.https.verify_incoming": True, "tls.https.ca_file": CA}) as site:
+        files = [site.path(n) for n in (CA, "dc1-client-consul-0.pem", "dc1-client-consul-0-key.pem")]
+        for name, command, code, needs in (("c.py", "/usr/bin/python3", PYTHON_CONSUL, "/usr/lib/python3/dist-packages/consul"),
+                                           ("r.py", "/usr/bin/python3", PYTHON_REQUESTS, "/usr/lib/python3/dist-packages/requests"),
+                                           ("n.js", "node", NODE, shutil.which("node") or "")):
+            if not os.path.exists(needs):
+                continue
+            with open(site.path(name), "w") as f:
+                f.write(code)
+            p = subprocess.run([command, site.path(name), site.node.addr, *files], capture_output=True, text=True, timeout=60)
+            assert p.returncode == 0, (name, p)
+            print("     " + name, flush=True)
+        site.reload(**{"tls__https__verify_incoming": False})
+        if shutil.which("wrk"):
+            p = subprocess.run(["wrk", "-t1", "-c16", "-d2", site.url + "/v1/status/leader"], capture_output=True, text=True, timeout=60)
+            assert p.returncode == 0 and "Socket errors" not in p.stdout and "Non-2xx" not in p.stdout, p
+            print("     wrk: %s requests/s" % re.search(r"Requests/sec: *([\d.]+)", p.stdout).group(1), flush=True)
+
+
 # -- resumption --------------------------------------------------------------
 
 def session_of(site, ctx, name=None):
@@ -500,5 +562,6 @@ def test_versions_and_suites():
 if __name__ == "__main__":
     if not shutil.which("curl"):
         skip("needs curl(1)")
-    main(test_clients, test_waiting_and_streams, test_recorded_cases, test_client_certificates, test_resumption, test_renewed_under_load,
+    main(test_clients, test_waiting_and_streams, test_recorded_cases, test_client_certificates,
+         test_other_clients, test_resumption, test_renewed_under_load,
          test_signer_that_stands_still, test_other_protocols, test_records_in_pieces, test_half_open, test_versions_and_suites)
