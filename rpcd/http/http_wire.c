@@ -20,9 +20,9 @@ conn_read(struct conn *c, void *dst, size_t room)
 	ssize_t n = c->tls != NULL ? tls_conn_seal.read(c->tls, dst, room) :
 	    stream_socket_read(c->fd, dst, room, false);
 
-	/* What comes behind a short read is told of; but for an end that was told of before, and more records. */
+	/* What comes behind a short read is told of; but for an end that was told of before. */
 	if (n >= 0)
-		c->more = (size_t)n == room || c->ended || c->tls != NULL;
+		c->more = c->ended || (c->tls != NULL ? tls_may_have_more(c->tls) : (size_t)n == room);
 	else if (errno == EAGAIN || errno == EINTR)
 		c->more = errno == EINTR;
 	return n;

@@ -30,6 +30,7 @@ wire_read(BIO *bio, char *dst, size_t room, size_t *got)
 		return 0;
 	}
 	n = stream_socket_read(t->fd, dst, room, false);
+	t->drained = n < (ssize_t)room;
 	if (n > 0) {
 		t->step_bytes += (uint32_t)n;
 		*got = (size_t)n;

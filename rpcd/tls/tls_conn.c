@@ -411,4 +411,10 @@ conn_is_pending(const void *sealed)
 	return t->stands && !t->failed && tls_seal.is_pending(t->ssl);
 }
 
+bool
+tls_may_have_more(const struct tls_conn *t)
+{
+	return !t->drained || conn_is_pending(t);
+}
+
 const struct stream_seal tls_conn_seal = { .read = conn_read, .write = conn_write, .is_pending = conn_is_pending };

@@ -68,6 +68,7 @@ struct tls_conn {
 	bool stands;			/* the handshake is done */
 	bool failed;			/* nothing goes on here */
 	bool ended;			/* the socket has said its end */
+	bool drained;			/* the socket had no more when it was read last */
 };
 
 /* -- identity.c -- */
