@@ -471,7 +471,7 @@ def title(pid):
 
 def test_no_start_without_a_key():
     """rpcd says what is wrong with a file and ends; with the key made readable it is there."""
-    with Folder() as d, Cluster("127.149.1") as c:
+    with Folder() as d, Cluster("127.154.1") as c:
         cert, private = make(d)
         os.chmod(private, 0o644)
         node = https(c, cert, private)
@@ -490,7 +490,7 @@ def test_no_start_without_a_key():
 
 def test_killed_and_frozen():
     """Another process is there soon, with the same key: nothing is said of it as new; a reload with bad files leaves it."""
-    with Folder() as d, Cluster("127.149.2") as c:
+    with Folder() as d, Cluster("127.154.2") as c:
         cert, private = make(d)
         node = https(c, cert, private).start()
         ready(node)
@@ -538,7 +538,7 @@ def test_one_process_has_the_key():
     """All memory of all processes of a node is read: the key, in any form, is in "rpcd: keys" alone."""
     if os.geteuid() != 0:
         skip("needs root, to read the memory of processes")
-    with Folder() as d, Cluster("127.149.3") as c:
+    with Folder() as d, Cluster("127.154.3") as c:
         cert, private = make(d)
         number = run("openssl", "pkey", "-in", private, "-noout", "-text").stdout.split(b"priv:")[1].split(b"pub:")[0]
         number = bytes.fromhex(number.decode().replace(":", "").replace("\n", "").replace(" ", "")).rjust(32, b"\0")[-32:]
@@ -567,7 +567,7 @@ def test_from_inside():
     why = missing()
     if why is not None:
         skip(why)
-    with Folder() as d, Cluster("127.149.4") as c:
+    with Folder() as d, Cluster("127.154.4") as c:
         cert, private = make(d)
         node = https(c, cert, private).start()
         ready(node)
