@@ -192,7 +192,8 @@ tests_fuzz_replay_http_conn_LDADD = rpcd/librpchttp.a common/libtvcore.a
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_h2
 TESTS += tests/unit/check_h2
-tests_unit_check_h2_SOURCES = tests/unit/check_h2.c
+tests_unit_check_h2_SOURCES = tests/unit/check_h2.c tests/fault/alloc.c tests/fault/alloc.h
+tests_unit_check_h2_LDFLAGS = $(AM_LDFLAGS) $(WRAP_ALLOC)
 tests_unit_check_h2_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
 tests_unit_check_h2_LDADD = rpcd/librpchttp.a common/libtvcore.a $(UNIT_LIBS) $(NGHTTP2_LIBS)
 endif

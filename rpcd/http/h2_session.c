@@ -1,5 +1,4 @@
 /* HTTP/2 as a server speaks it.  See h2_session.h. */
-#include <malloc.h>
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +37,8 @@ struct h2 {
 	unsigned sessions;
 };
 
+struct piece;
+
 struct h2_session {
 	struct h2 *h2;
 	void *ctx;
@@ -55,47 +56,95 @@ struct h2_session {
 	uint8_t goaway[GOAWAY_BYTES];	/* the last frame, if libnghttp2 is not to be used any more */
 	size_t goaway_left;
 	bool dead;			/* then */
+	LIST_HEAD(, piece) pieces;	/* its memory */
+	bool poor;			/* some was refused */
 	bool left;			/* the peer has said GOAWAY */
 	bool quiet, quiet_told;		/* h2_quiesce(); the peer has answered to it */
 };
 
-/* -- memory: what tokens went through is wiped ------------------------------- */
+/* -- memory ------------------------------------------------------------------ */
+
+/*
+ * All of libnghttp2's memory for a session is in a list.  After an allocation has failed it is not used any more, not
+ * even to be ended: some of its ways out free twice (1.52: nghttp2_submit_data() without priorities).  What tokens went
+ * through is wiped.
+ */
+struct piece {
+	LIST_ENTRY(piece) all;
+	size_t bytes;
+	_Alignas(16) uint8_t data[];
+};
 
 static void *
-ng_malloc(size_t n, void *ctx UNUSED)
+ng_malloc(size_t n, void *ctx)
 {
-	return malloc(n);
+	struct h2_session *s = ctx;
+	struct piece *p = n > SIZE_MAX - sizeof(*p) ? NULL : malloc(sizeof(*p) + n);
+
+	if (p == NULL) {
+		s->poor = true;
+		return NULL;
+	}
+	p->bytes = n;
+	LIST_INSERT_HEAD(&s->pieces, p, all);
+	return p->data;
 }
 
 static void *
-ng_calloc(size_t n, size_t size, void *ctx UNUSED)
+ng_calloc(size_t n, size_t size, void *ctx)
 {
-	return calloc(n, size);
+	void *p = size > 0 && n > SIZE_MAX / size ? NULL : ng_malloc(n * size, ctx);
+
+	if (p != NULL)
+		memset(p, 0, n * size);
+	return p;
 }
 
 static void
-ng_free(void *p, void *ctx UNUSED)
+piece_free(struct piece *p)
 {
-	if (p != NULL)
-		explicit_bzero(p, malloc_usable_size(p));
+	LIST_REMOVE(p, all);
+	explicit_bzero(p->data, p->bytes);
 	free(p);
 }
 
-static void *
-ng_realloc(void *p, size_t n, void *ctx)
+static struct piece *
+piece_of(void *data)
 {
-	size_t old = p == NULL ? 0 : malloc_usable_size(p);
-	void *fresh = malloc(n);
+	return (struct piece *)(void *)((uint8_t *)data - offsetof(struct piece, data));
+}
+
+static void
+ng_free(void *data, void *ctx)
+{
+	const struct h2_session *s = ctx;
+
+	if (data != NULL && !s->poor)
+		piece_free(piece_of(data));
+}
+
+static void *
+ng_realloc(void *data, size_t n, void *ctx)
+{
+	size_t old = data == NULL ? 0 : piece_of(data)->bytes;
+	void *fresh = ng_malloc(n, ctx);
 
 	if (fresh == NULL)
 		return NULL;
-	if (p != NULL)
-		memcpy(fresh, p, old < n ? old : n);
-	ng_free(p, ctx);
+	if (data != NULL)
+		memcpy(fresh, data, old < n ? old : n);
+	ng_free(data, ctx);
 	return fresh;
 }
 
-static nghttp2_mem memory = { NULL, ng_malloc, ng_free, ng_calloc, ng_realloc };
+static void
+free_pieces(struct h2_session *s)
+{
+	if (!s->poor)
+		nghttp2_session_del(s->ng);
+	while (!LIST_EMPTY(&s->pieces))
+		piece_free(LIST_FIRST(&s->pieces));
+}
 
 /* -- budgets -------------------------------------------------------------------- */
 
@@ -137,6 +186,15 @@ end_session(struct h2_session *s, enum h2_error why)
 		s->goaway[13 + i] = (uint8_t)(code >> (24 - 8 * i));
 	}
 	s->goaway_left = GOAWAY_BYTES;
+}
+
+/* May libnghttp2 be called? */
+static bool
+is_usable(struct h2_session *s)
+{
+	if (s->poor)
+		end_session(s, H2_INTERNAL_ERROR);
+	return !s->dead;
 }
 
 static int
@@ -248,7 +306,7 @@ offer_body(struct h2_stream *st, const uint8_t *bytes, size_t n)
 
 	TV_ASSERT(took <= n);
 	/* Fails without memory only, and then the next use of the session does. */
-	if (took > 0)
+	if (took > 0 && is_usable(s))
 		(void)nghttp2_session_consume(s->ng, st->id, took);
 	return took;
 }
@@ -565,7 +623,7 @@ h2_answer(struct h2_stream *st, struct span head, bool body)
 
 	TV_ASSERT(!st->answered && line.len >= 12);
 	st->answered = true;
-	if (st->session->dead)
+	if (!is_usable(st->session))
 		return true;
 	nv[0] = (nghttp2_nv){ status_name, (uint8_t *)(uintptr_t)line.p + 9, sizeof(status_name) - 1, 3,
 	    NGHTTP2_NV_FLAG_NONE };
@@ -580,7 +638,7 @@ h2_trailer(struct h2_stream *st, struct span lines)
 	uint8_t names[NAMES_BYTES];
 	size_t count = take_fields(lines, nv, H2_FIELDS_MAX, names);
 
-	if (count > 0 && nghttp2_submit_trailer(st->session->ng, st->id, nv, count) == 0)
+	if (count > 0 && is_usable(st->session) && nghttp2_submit_trailer(st->session->ng, st->id, nv, count) == 0)
 		st->trailer = true;
 }
 
@@ -591,14 +649,14 @@ h2_continue(struct h2_stream *st)
 	nghttp2_nv nv = { name, value, sizeof(name) - 1, sizeof(value) - 1, NGHTTP2_NV_FLAG_NONE };
 
 	/* Without memory the client waits for a moment, and goes on without it. */
-	if (!st->session->dead)
+	if (is_usable(st->session))
 		(void)nghttp2_submit_headers(st->session->ng, NGHTTP2_FLAG_NONE, st->id, NULL, &nv, 1, NULL);
 }
 
 void
 h2_answer_ready(struct h2_stream *st)
 {
-	if (!st->session->dead)
+	if (is_usable(st->session))
 		(void)nghttp2_session_resume_data(st->session->ng, st->id);	/* fails if it does not wait */
 }
 
@@ -607,7 +665,7 @@ h2_reset(struct h2_stream *st, enum h2_error why)
 {
 	struct h2_session *s = st->session;
 
-	if (!s->dead && nghttp2_submit_rst_stream(s->ng, NGHTTP2_FLAG_NONE, st->id, (uint32_t)why) != 0)
+	if (is_usable(s) && nghttp2_submit_rst_stream(s->ng, NGHTTP2_FLAG_NONE, st->id, (uint32_t)why) != 0)
 		end_session(s, H2_INTERNAL_ERROR);
 }
 
@@ -618,12 +676,12 @@ h2_input(struct h2_session *s, const uint8_t *bytes, size_t n, struct mono now)
 {
 	ssize_t took;
 
-	if (s->dead)
+	if (!is_usable(s))
 		return false;
 	s->now = now;
 	took = nghttp2_session_mem_recv(s->ng, bytes, n);
-	if (took >= 0 || s->dead)
-		return !s->dead;
+	if (took >= 0 || !is_usable(s))
+		return is_usable(s);
 	if (took == NGHTTP2_ERR_FLOODED) {
 		(void)end_counted(s, &s->h2->stats.floods);
 	} else if (took == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
@@ -640,7 +698,7 @@ h2_input(struct h2_session *s, const uint8_t *bytes, size_t n, struct mono now)
 static bool
 next_frame(struct h2_session *s)
 {
-	ssize_t n = s->dead ? 0 : nghttp2_session_mem_send(s->ng, &s->frame);
+	ssize_t n = !is_usable(s) ? 0 : nghttp2_session_mem_send(s->ng, &s->frame);
 
 	if (n < 0)
 		end_session(s, H2_INTERNAL_ERROR);
@@ -673,7 +731,9 @@ h2_output(struct h2_session *s, uint8_t *dst, size_t room)
 bool
 h2_has_output(const struct h2_session *s)
 {
-	return s->frame_left > 0 || s->goaway_left > 0 || (!s->dead && nghttp2_session_want_write(s->ng) != 0);
+	if (s->frame_left > 0 || s->goaway_left > 0)
+		return true;
+	return !s->dead && (s->poor || nghttp2_session_want_write(s->ng) != 0);
 }
 
 bool
@@ -715,7 +775,7 @@ h2_quiesce(struct h2_session *s)
 	/* The ping's answer tells that the notice was read: what the peer sent before has come. */
 	static const uint8_t opaque[8] = "quiesce";
 
-	if (s->quiet || s->dead)
+	if (s->quiet || !is_usable(s))
 		return;
 	s->quiet = true;
 	if (nghttp2_submit_shutdown_notice(s->ng) != 0 ||
@@ -814,8 +874,10 @@ h2_session_new(struct h2 *h, void *ctx, unsigned streams_max, struct mono now)
 	/* All streams may be given up at once: so does a proxy that is restarted. */
 	s->resets.left = s->resets_burst = RESETS_BURST + streams_max;
 	s->empty.left = EMPTY_BURST;
+	nghttp2_mem memory = { s, ng_malloc, ng_free, ng_calloc, ng_realloc };
 	LIST_INIT(&s->streams);
 	h->sessions++;
+	LIST_INIT(&s->pieces);
 	if (nghttp2_session_server_new3(&s->ng, h->callbacks, s, h->option, &memory) != 0 ||
 	    !announce(s, streams_max)) {
 		h2_session_free(s);
@@ -833,7 +895,7 @@ h2_session_free(struct h2_session *s)
 	while ((st = LIST_FIRST(&s->streams)) != NULL)
 		stream_end(st);
 	head_release(s);
-	nghttp2_session_del(s->ng);
+	free_pieces(s);
 	s->h2->sessions--;
 	free(s);
 }
