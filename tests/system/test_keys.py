@@ -488,6 +488,47 @@ def test_no_start_without_a_key():
         assert "certificate of HTTPS: CN = server, until " in node.log("rpcd")
 
 
+def test_not_there_without_https():
+    """A certificate alone starts nothing: the port of HTTPS does; authorities come by a reload, and bad ones change nothing."""
+    with Folder() as d, Cluster("127.154.5") as c:
+        cert, private = make(d)
+        ca, _ = make(os.path.join(d, "ca"), "authority")
+        node = https(c, cert, private, https_port=0).start()
+        node.up()
+        assert node.stats("rpcd")["helper_keys"] == "none" and not [p for p in children(node.pid("rpcd")) if title(p) == "rpcd: keys"]
+        conf = {"http_addresses": [node.addr], "http_admin": True, "https_port": 8501, "tls.https.cert_file": cert,
+                "tls.https.key_file": private}
+        node.write("rpcd.conf", conf)
+        node.stop("rpcd")
+        node.start("rpcd")
+        ready(node)
+        assert shaken(node, cert) == 200
+        os.remove(os.path.join(d, "ca", "authority-key.pem"))        # of a folder each file is read
+        with open(ca) as f:
+            good = f.read()
+
+        def lets_in():
+            try:
+                return shaken(node, cert) == 200
+            except OSError:         # of TLS, too
+                return False
+        node.write("rpcd.conf", dict(conf, **{"tls.https.ca_file": ca, "tls.https.verify_incoming": True}))
+        node.signal(signal.SIGHUP, "rpcd")
+        wait_for("nobody without a certificate is let in", lambda: not lets_in())
+        assert node.stats("rpcd")["keys_files_changed"] == "2"
+        node.write("rpcd.conf", dict(conf, **{"tls.https.ca_path": os.path.dirname(ca)}))
+        node.signal(signal.SIGHUP, "rpcd")
+        wait_for("everybody is let in", lets_in)
+        assert node.stats("rpcd")["keys_files_changed"] == "2"       # the same bytes
+        with open(ca, "w") as f:
+            f.write("none\n")
+        wait_for("it is told", lambda: ca in node.stats("rpcd")["keys_trouble"], PATIENCE_S)
+        assert shaken(node, cert) == 200
+        with open(ca, "w") as f:
+            f.write(good)
+        wait_for("all is well", lambda: node.stats("rpcd")["keys_trouble"] == "")
+
+
 def test_killed_and_frozen():
     """Another process is there soon, with the same key: nothing is said of it as new; a reload with bad files leaves it."""
     with Folder() as d, Cluster("127.154.2") as c:
@@ -596,5 +637,5 @@ def test_from_inside():
 
 if __name__ == "__main__":
     main(test_signatures, test_files_that_are_no_good, test_a_key_beside_the_certificates, test_followed,
-         test_pair_that_does_not_fit_for_a_moment, test_frames_that_are_none, test_no_start_without_a_key, test_killed_and_frozen,
+         test_pair_that_does_not_fit_for_a_moment, test_frames_that_are_none, test_no_start_without_a_key, test_not_there_without_https, test_killed_and_frozen,
          test_one_process_has_the_key, test_from_inside)
