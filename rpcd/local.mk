@@ -63,6 +63,9 @@ rpcd_librpctls_a_SOURCES = \
 	rpcd/tls/handshakes.h rpcd/tls/identity.c rpcd/tls/socket_bio.c rpcd/tls/peer_name.c rpcd/tls/tls_conn.c \
 	rpcd/tls/tls_server.c rpcd/tls/tls_server.h rpcd/tls/tls_int.h rpcd/tls/tls_renewal.c rpcd/tls/tls_renewal.h
 rpcd_librpctls_a_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
+# In its place, for a program without OpenSSL.
+noinst_LIBRARIES += rpcd/librpcnotls.a
+rpcd_librpcnotls_a_SOURCES = rpcd/tls/no_tls.c rpcd/tls/tls_renewal.c rpcd/tls/tls_renewal.h
 
 # HTTP.  http_scan.c, heads and chunks, is pure: tests and fuzzers link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpchttp.a
@@ -160,9 +163,15 @@ rpcd_librpcagent_a_SOURCES += \
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/rpcd.h rpcd/opening.c rpcd/opening.h rpcd/info.c rpcd/info.h
-rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpctls.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
-	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcreplicate.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpckeys.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a \
-	common/libtvjson.a $(TLS_LIBS) $(RT_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) $(NGHTTP2_LIBS) -lm
+# What both have below rpcd/http and the room of TLS.
+RPCD_ROOMS = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
+	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcreplicate.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpckeys.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a
+RPCD_SYSTEM_LIBS = $(RT_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) $(NGHTTP2_LIBS) -lm
+rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcnotls.a $(RPCD_ROOMS) common/libtvjson.a $(RPCD_SYSTEM_LIBS)
+# The same with HTTPS: rpcd becomes it where there is an https_port.
+sbin_PROGRAMS += rpcd/rpcd-tls
+rpcd_rpcd_tls_SOURCES = $(rpcd_rpcd_SOURCES)
+rpcd_rpcd_tls_LDADD = rpcd/librpchttp.a rpcd/librpctls.a $(RPCD_ROOMS) common/libtvjson.a $(TLS_LIBS) $(RPCD_SYSTEM_LIBS)
 EXTRA_DIST += rpcd/README.md rpcd/acl/README.md rpcd/audit/README.md rpcd/cache/README.md rpcd/check/README.md \
 	rpcd/checks/README.md rpcd/event/README.md rpcd/gossip/README.md rpcd/keys/README.md rpcd/node/README.md rpcd/replicate/README.md \
 	rpcd/tls/README.md rpcd/wan/README.md

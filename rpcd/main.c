@@ -5,6 +5,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -903,7 +904,7 @@ int
 main(int argc, char **argv)
 {
 	struct rpcd p = { .rpc_fd = -1, .check_monitor = -1, .docker_monitor = -1, .dns_monitor = -1,
-	    .keys_monitor = -1 };
+	    .keys_monitor = -1, .argv = argv };
 	struct daemon_spec spec = {
 		.name = "rpcd",
 		.user = USER,
@@ -935,6 +936,8 @@ main(int argc, char **argv)
 		.ctx = &p,
 	};
 
+	if (tls_server_is_built())
+		(void)prctl(PR_SET_NAME, spec.name);	/* not that of the program, rpcd-tls */
 	int status = daemon_main(&spec, argc, argv);
 	def_set_done(&p.defined);	/* after a check, or a start that failed */
 	return status;

@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/net/tls.h"
 #include "rpcd/checks/check_process.h"
 #include "rpcd/keys/keys.h"
 #include "rpcd/names/dns_process.h"
 #include "rpcd/opening.h"
+#include "rpcd/tls/tls_server.h"
+
+#define PROGRAM_WITH_TLS "rpcd-tls"
 
 static enum tv_err
 add_listener(int fds[FDS_MAX], unsigned *count, int fd, const char *what, char *errbuf, size_t cap)
@@ -51,7 +53,7 @@ open_http(struct rpcd *p, char *errbuf, size_t cap)
 		err = open_addresses(&c->http_addresses, c->http_port, "http_addresses", p->http_fds,
 		    &p->http_fd_count, errbuf, cap);
 	if (err == TV_OK && c->https_port != 0)
-		err = tls_begin(errbuf, cap);
+		err = tls_server_begin(errbuf, cap);
 	if (err == TV_OK)
 		err = open_addresses(rpcd_https_addresses(c), c->https_port, "https_addresses", p->https_fds,
 		    &p->https_fd_count, errbuf, cap);
@@ -164,12 +166,34 @@ open_monitors(struct rpcd *p, char *errbuf, size_t cap)
 	return check_monitor_start(&conf, &p->docker_monitor, errbuf, cap);
 }
 
+/*
+ * HTTPS needs OpenSSL, which costs memory only where it is linked: the same program is there with it, beside this one.
+ * It starts anew; nothing is open yet that would stay open.
+ */
+static enum tv_err
+become_program_with_tls(const struct rpcd *p, char *errbuf, size_t cap)
+{
+	char path[PATH_BYTES_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(PROGRAM_WITH_TLS));
+
+	if (n <= 0)
+		return tv_fail(errbuf, cap, TV_ESYS, "/proc/self/exe: %s", strerror(errno));
+	path[n] = '\0';
+	char *slash = strrchr(path, '/');
+	strcpy(slash == NULL ? path : slash + 1, PROGRAM_WITH_TLS);
+	execv(path, p->argv);
+	return tv_fail(errbuf, cap, TV_ESYS, "%s: %s (it is rpcd with HTTPS, and stays beside it: install both)", path,
+	    strerror(errno));
+}
+
 enum tv_err
 opening_open(struct daemon_spec *d, char *errbuf, size_t cap)
 {
 	struct rpcd *p = d->ctx;
 	enum tv_err err;
 
+	if (p->conf.https_port != 0 && !tls_server_is_built())
+		return become_program_with_tls(p, errbuf, cap);
 	p->spec = d;
 	snprintf(p->gossipd_path, sizeof(p->gossipd_path), "%s/gossipd.sock", p->cluster.run_dir);
 	snprintf(p->raftd_path, sizeof(p->raftd_path), "%s/raftd.sock", p->cluster.run_dir);

@@ -24,6 +24,7 @@
 
 struct rpcd {
 	const struct daemon_spec *spec;
+	char **argv;			/* of main() */
 	struct cluster_conf cluster;
 	struct rpcd_conf conf;
 	struct ev_loop *loop;

@@ -2,10 +2,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/net/tls.h"
 #include "rpcd/tls/tls_int.h"
 
 #define THREADS 4			/* a signature of a sound signer takes less than a millisecond */
 #define WAITING_MAX 1024
+
+bool
+tls_server_is_built(void)
+{
+	return true;
+}
+
+enum tv_err
+tls_server_begin(char *errbuf, size_t cap)
+{
+	return tls_begin(errbuf, cap);
+}
 
 struct tls_server *
 tls_server_new(const struct tls_server_conf *conf)

@@ -54,6 +54,11 @@ struct tls_identity {
 	const char *ciphers;
 };
 
+/* Does this program have TLS, or is it linked without (no_tls.c)? */
+bool tls_server_is_built(void);
+/* Starts the library, as tls_begin() says.  TV_EDISABLED: it is not built. */
+enum tv_err tls_server_begin(char *errbuf, size_t cap);
+
 /* Nothing is there yet; the library must have been begun.  NULL: no memory. */
 struct tls_server *tls_server_new(const struct tls_server_conf *conf);
 /*

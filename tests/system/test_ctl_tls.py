@@ -293,7 +293,7 @@ def test_each_verb():
 
 PROGRAMS = ["ctl/clusterctl"] + ["%s/%s" % p for p in (
     ("gossipd", "gossipd"), ("gossipd", "gossipd-names"), ("raftd", "raftd"), ("raftd", "raftd-fetch"), ("rpcd", "rpcd"), ("rpcd", "rpcd-check"),
-    ("rpcd", "rpcd-dns"), ("rpcd", "rpcd-keys"))]
+    ("rpcd", "rpcd-dns"), ("rpcd", "rpcd-keys"), ("rpcd", "rpcd-tls"))]
 
 
 def test_dev():

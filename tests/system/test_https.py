@@ -209,7 +209,8 @@ def test_recorded_cases():
         tls(folder, "cert", "create", "--server", *("--additional-ipaddress=%s.%d" % (c.net, i) for i in range(1, 5)))
         cert, key = (os.path.join(folder, "dc1-server-consul-0%s.pem" % part) for part in ("", "-key"))
         give(key)
-        rpcd = {"https_port": PORT, "tls.https.cert_file": cert, "tls.https.key_file": key}
+        rpcd = {"https_port": PORT, "tls.https.cert_file": cert, "tls.https.key_file": key,
+                "tls.checks.ca_file": os.path.join(folder, CA)}         # a case checks its agent
         servers = c.servers(3, raftd=CALM, rpcd=rpcd)
         client = c.client("c1", 4, servers[0], rpcd=rpcd)
         leader = c.formed(servers)
