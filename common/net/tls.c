@@ -1,7 +1,6 @@
 /* TLS by OpenSSL, see tls.h. */
 #include <errno.h>
 #include <openssl/err.h>
-#include <openssl/rand.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
@@ -137,17 +136,12 @@ begin_step(SSL *s)
 enum tv_err
 tls_begin(char *errbuf, size_t cap)
 {
-	uint8_t first;
-
-	/* The first word on openssl.cnf holds: libcurl asks for it, and gets what is there. */
-	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_LOAD_SSL_STRINGS |
-	    OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) != 1)
+	/*
+	 * The first word on openssl.cnf holds: libcurl asks for it, and gets what is there.  The default provider is a
+	 * part of the library, and sentences are, too: they come with the first context, and need no file.
+	 */
+	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1 || !make_wire_method())
 		return tv_fail(errbuf, cap, TV_ENOMEM, "OpenSSL does not start: out of memory");
-	if (!make_wire_method())
-		return tv_fail(errbuf, cap, TV_ENOMEM, "TLS does not start: out of memory");
-	/* The generator takes its seed, and the default provider is there. */
-	if (RAND_bytes(&first, 1) != 1)
-		return tv_fail(errbuf, cap, TV_ESYS, "OpenSSL has no random numbers");
 	return TV_OK;
 }
 

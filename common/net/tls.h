@@ -24,7 +24,7 @@ struct x509_store_ctx_st;
 /*
  * Starts the library for this process, once, before its walls stand and before threads start: all that it would read
  * from the disk later is read here.  Nothing is read of the system's openssl.cnf (why: doc/decisions/common.md), and
- * libcurl reads nothing of it afterwards.  TV_ENOMEM or TV_ESYS with a sentence.
+ * libcurl reads nothing of it afterwards.  TV_ENOMEM with a sentence.
  */
 enum tv_err tls_begin(char *errbuf, size_t cap);
 
