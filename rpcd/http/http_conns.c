@@ -419,6 +419,7 @@ on_watch(struct ev_loop *loop UNUSED, ev_io *w, int revents UNUSED)
 	struct epoll_event events[EVENTS_MAX];
 	int n = epoll_wait(h->epoll, events, EVENTS_MAX, 0);
 
+	h->heads_left = HTTP_HEADS_IN_TURN;
 	for (int i = 0; i < n; i++)
 		on_event(h, events[i].data.ptr, events[i].events);
 }

@@ -140,6 +140,7 @@ struct http {
 	ev_timer turn;			/* while the queue is longer than one turn sends */
 	struct last_answer last;
 	struct look look;
+	unsigned heads_left;		/* of this turn of the loop, behind the first one of each connection */
 	uint8_t *peek;			/* its bytes */
 	size_t peek_cap;
 	struct http_head head;		/* scratch */
@@ -310,6 +311,7 @@ void exchange_run(struct exchange *x);
 void exchange_refuse(struct exchange *x, unsigned status, const char *text);
 
 /* -- http_serve.c -- */
+#define HTTP_HEADS_IN_TURN 256		/* http.heads_left: some milliseconds */
 extern const struct carrier conn_carrier;
 extern const char http_busy_text[];
 /* What has come of a connection in CONN_REST or CONN_BODY is read and served; it may have ended afterwards. */

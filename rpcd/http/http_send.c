@@ -435,6 +435,7 @@ on_turn(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 {
 	struct http *h = w->data;
 
+	h->heads_left = HTTP_HEADS_IN_TURN;
 	for (unsigned n = 0; n < SENDS_MAX && h->ready != NULL; n++)
 		send_first(h);
 	ev_timer_stop(loop, w);

@@ -314,6 +314,17 @@ step_at_head(struct http *h, struct conn *c)
 	return true;
 }
 
+/* Each connection has one request in a turn of the loop, and more while the turn has some for all. */
+static bool
+may_step(struct http *h, const struct conn *c, unsigned done)
+{
+	if (done == STEPS_MAX || (c->state != CONN_REST && c->state != CONN_BODY))
+		return false;
+	if (done == 0 || c->state == CONN_BODY || h->look.len == 0)
+		return true;
+	return h->heads_left > 0 && h->heads_left-- > 0;
+}
+
 void
 http_serve(struct http *h, struct conn *c)
 {
@@ -321,8 +332,8 @@ http_serve(struct http *h, struct conn *c)
 	bool more = true;
 
 	look_begin(h, c);
-	while (more && h->look.conn != NULL && steps++ < STEPS_MAX)
-		more = c->state == CONN_REST ? step_at_head(h, c) : c->state == CONN_BODY && step_in_body(h, c);
-	if (look_done(h) && more && (c->state == CONN_REST || c->state == CONN_BODY))
+	while (more && h->look.conn != NULL && may_step(h, c, steps++))
+		more = c->state == CONN_REST ? step_at_head(h, c) : step_in_body(h, c);
+	if (look_done(h) && more && (c->carried != NULL || c->more) && (c->state == CONN_REST || c->state == CONN_BODY))
 		conn_wake(c);
 }
