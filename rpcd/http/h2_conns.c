@@ -33,7 +33,8 @@ struct h2_conn {
 	uint8_t *rest;			/* of the output, what the socket did not take; owned */
 	size_t rest_len, rest_at;
 	size_t paced;			/* bytes that were written since its reader was given time */
-	unsigned endless;		/* streams without an end, which may be read slowly */
+	unsigned answers;		/* that are leaving */
+	unsigned endless;		/* of them, those without an end, which may be read slowly */
 	uint8_t awaits;
 	bool due : 1;			/* in http_h2.due */
 	bool full : 1;			/* the socket took no more */
@@ -142,6 +143,7 @@ conn_set_awaits(struct http *h, struct h2_conn *hc)
 static void
 release_answer(struct h2_request *r)
 {
+	r->on->answers -= r->answer != NULL;
 	block_release(r->answer);
 	r->answer = NULL;
 	r->on->endless -= r->endless;
@@ -237,6 +239,7 @@ carrier_send(struct exchange *x, struct block *b)
 	}
 	body = streams || b->head.len > b->head_bytes || b->body.len > 0;
 	r->answer = b;
+	r->on->answers++;
 	r->sent = b->head_bytes;
 	r->endless = streams && x->req->stream_bytes == 0;
 	r->on->endless += r->endless;
@@ -744,6 +747,17 @@ h2_conn_end(struct http *h, struct conn *c)
 	h->h2->count--;
 	c->h2 = NULL;
 	free(hc);
+}
+
+bool
+h2_conns_are_sending(const struct http *h)
+{
+	const struct h2_conn *hc;
+
+	LIST_FOREACH(hc, &h->h2->conns, all)
+		if (hc->answers > hc->endless || hc->rest != NULL || h2_has_output(hc->session))
+			return true;
+	return false;
 }
 
 void

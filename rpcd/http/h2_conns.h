@@ -26,6 +26,8 @@ void h2_conn_late(struct conn *c);
 void h2_conn_end(struct http *h, struct conn *c);
 /* Asks all clients to begin nothing more. */
 void h2_conns_quiesce(struct http *h);
+/* Are answers leaving that have an end? */
+bool h2_conns_are_sending(const struct http *h);
 /* Fills in what begins with h2_. */
 void h2_conns_stats(const struct http *h, struct http_stats *out);
 

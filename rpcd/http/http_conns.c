@@ -199,7 +199,7 @@ conns_are_sending(const struct http *h)
 		TAILQ_FOREACH(m, &l->conns.ranks[CROWD_STAYS], place)
 			if (((const struct conn *)(const void *)m)->state == CONN_SEND)
 				return true;
-	return false;
+	return h2_conns_are_sending(h);
 }
 
 void

@@ -11,7 +11,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, Cluster, main, skip  # noqa: E402
+from cluster import CALM, SANITIZERS, Cluster, main, skip  # noqa: E402
 from h2raw import (CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, H2, HEADERS, NO_ERROR,  # noqa: E402
                    PING, PRIORITY, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, field, frame, head)
 from recorded import EXCLUDED, IN_CLEAR, LAST, OF_SERVERS, expect_passes, needs_acl, recorded  # noqa: E402
@@ -19,6 +19,12 @@ from tlskit import tls  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 PORT = 8501
+
+
+def pss(pid):
+    """KiB."""
+    with open("/proc/%d/smaps_rollup" % pid) as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
 
 
 def with_tls(cluster, nodes):
@@ -152,6 +158,29 @@ def thousands_wait():
             assert h2.answer(h2.request(b"/v1/status/leader")) is not None       # the connection goes on
         under_way(0)
         wait_for("nobody waits", lambda: site.stat("http_under_way") == 1 and n.stats("raftd")["watches"] == "0")
+
+
+def price():
+    """A blocking query that waits as a stream takes at most 2 KB in raftd and rpcd, over TLS and with its share of the
+    connection; when all have gone rpcd gives the memory back."""
+    many = 10000
+    with Site("127.152.10", **{"limits.http2_max_streams_per_client": many, "limits.http_max_conns": 20000}) as site:
+        n = site.node
+        keys = ["/v1/kv/w%d" % i for i in range(100)]
+        for key in keys:
+            n.put(key, b"1")
+        paths = [("%s?wait=300s&index=%s" % (key, n.get(key).headers["X-Consul-Index"])).encode() for key in keys]
+        pids = [n.pid(d) for d in ("raftd", "rpcd")]
+        assert site.curl()[0] == 200            # the first handshake is not what is measured
+        before = [pss(p) for p in pids]
+        with site.connect() as h2:
+            for i in range(many):
+                h2.request(paths[i % len(paths)])
+            wait_for("all wait", lambda: site.stat("http2_streams") == many)
+            each = (sum(pss(p) for p in pids) - sum(before)) * 1024 / many
+            print("     %.0f bytes" % each, flush=True)
+            assert SANITIZERS or each <= 2048, each
+        wait_for("all is given back", lambda: SANITIZERS or pss(pids[1]) < before[1] + 2048)
 
 
 def connection_that_stops():
@@ -341,4 +370,5 @@ def streams_refused_for_all():
 
 
 if __name__ == "__main__":
-    main(clients, thousands_wait, connection_that_stops, recorded_cases, limits, misuse, heads, deadlines, streams_refused_for_all)
+    main(clients, thousands_wait, price, connection_that_stops, recorded_cases, limits, misuse, heads, deadlines,
+         streams_refused_for_all)
