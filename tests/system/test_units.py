@@ -302,6 +302,8 @@ def all_work(server, client):
         server.ok("clusterctl", "snapshot", "restore", "--yes", "/tmp/a") is not None,
         "rpcd: HTTP of a client goes to a server": lambda: json.loads(ask(client, "/v1/kv/b"))[0]["Key"] == "b",
         "rpcd: keys reads its files": lambda: "keys_files_changed = 1" in server.ok("clusterctl", "info"),
+        "rpcd: HTTPS": lambda: server.ok("clusterctl", "--addr", "https://127.0.0.1:8501", "--ca-file", "/root/consul-agent-ca.pem", "kv",
+                                         "get", "b").strip() == "2",
         "rpcd: unix socket": lambda: client.ok("clusterctl", "info"),
         "rpcd: metrics": lambda: "triumvir.rpcd" in ask(client, "/v1/agent/metrics"),
         "rpcd: DNS by UDP": lambda: dns(client, "%s.node.consul" % server.name, "udp"),
