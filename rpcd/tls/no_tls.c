@@ -31,6 +31,11 @@ tls_server_identify(struct tls_server *s UNUSED, const struct tls_identity *id U
 }
 
 void
+tls_server_set_timeout(struct tls_server *s UNUSED, struct mono handshake_timeout UNUSED)
+{
+}
+
+void
 tls_server_free(struct tls_server *s)
 {
 	TV_ASSERT(s == NULL);

@@ -152,6 +152,7 @@ tls_renewal_reload(struct tls_renewal *r)
 {
 	struct rpcd_tls t = rpcd_tls_for(r->conf, RPCD_TLS_HTTPS);
 
+	tls_server_set_timeout(r->server, r->conf->https_handshake_timeout);
 	if (r->chain.len == 0 || r->chain.failed || r->ca.failed)
 		return;
 	if (r->ca.len > 0 || !(t.verify_incoming || t.ask_incoming))

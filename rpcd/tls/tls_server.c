@@ -59,6 +59,12 @@ tls_server_identify(struct tls_server *s, const struct tls_identity *id, char *e
 }
 
 void
+tls_server_set_timeout(struct tls_server *s, struct mono handshake_timeout)
+{
+	s->conf.handshake_timeout = handshake_timeout;
+}
+
+void
 tls_server_free(struct tls_server *s)
 {
 	if (s == NULL)

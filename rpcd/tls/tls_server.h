@@ -66,6 +66,8 @@ struct tls_server *tls_server_new(const struct tls_server_conf *conf);
  * An error leaves what was there, and errbuf has a sentence.
  */
 enum tv_err tls_server_identify(struct tls_server *s, const struct tls_identity *id, char *errbuf, size_t cap);
+/* handshake_timeout of the configuration, for sessions that begin from now on. */
+void tls_server_set_timeout(struct tls_server *s, struct mono handshake_timeout);
 /*
  * No handshake waits any more, and no thread runs afterwards; to be called once a waiting tls_sign returns at
  * once.  All connections were ended.  NULL: nothing.

@@ -592,7 +592,8 @@ START_TEST(silent_signer_delays_only_those_who_need_it)
 	SSL_CTX *c = client_new(versions[_i]);
 	struct pair p, kept, waiting[6];
 
-	server_open(EVP_EC_gen("P-256"), MONO_MS(300), 0);
+	server_open(EVP_EC_gen("P-256"), MONO_S(1000), 0);
+	tls_server_set_timeout(server, MONO_MS(300));
 	identify_well(TLS_ASK_NOTHING, NULL);
 	pair_open(&kept, c, NULL, NULL);
 	ck_assert(pair_shake(&kept));
@@ -968,7 +969,7 @@ START_TEST(renewed_by_files_and_configuration)
 {
 	char text[] = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
 	char *suites[] = { text };
-	struct rpcd_conf conf = { .https_port = 8501 };
+	struct rpcd_conf conf = { .https_port = 8501, .https_handshake_timeout = MONO_S(10) };
 	struct rpcd_tls *https = &conf.tls[RPCD_TLS_HTTPS];
 	SSL_CTX *c = client_new(TLS1_2_VERSION);
 	size_t len, ca_len;
