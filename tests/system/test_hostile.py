@@ -450,6 +450,22 @@ def all_of_it():
             print("     " + test.__name__, flush=True)
 
 
+def test_cut_bodies(n):
+    """A body that ends before its length, by close_notify, by the socket's end alone, or by a reset, is no request."""
+    for framing in (b"Content-Length: 10\r\n\r\n12345", CHUNKED + b"\r\n5\r\n12345\r\n"):
+        for how in ("said", "ended", "reset"):
+            s = connect(n)
+            s.sendall(PUT + framing)
+            if how == "said":
+                s.unwrap().close()
+                continue
+            if how == "reset":
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            s.close()
+    wait_for("their end", lambda: int(n.stats("rpcd")["http_conns"]) == 1)
+    assert n.kv_get("s") is None
+
+
 def sealed():
     """The corpora of S179 to S187 and the deadlines again, over TLS."""
     global SEALED
@@ -459,7 +475,7 @@ def sealed():
         c.formed([n])
         wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
         for test in (test_ambiguous_bodies, test_heads, test_streams_keep_their_connection, test_chunks, paths, query_values,
-                     test_trickling_requests, test_trickling_sealed_reader, test_waiting_is_not_slow):
+                     test_cut_bodies, test_trickling_requests, test_trickling_sealed_reader, test_waiting_is_not_slow):
             test(n)
             print("     " + test.__name__, flush=True)
     SEALED = None
