@@ -80,7 +80,7 @@ class Site:
 
 def clients():
     """curl with bodies of each kind, both ways, and what streams; nghttp and h2load."""
-    with Site("127.152.1") as site:
+    with Site("127.155.1") as site:
         value, longer = os.path.join(site.dir, "value"), os.path.join(site.dir, "longer")
         with open(value, "wb") as f:
             f.write(os.urandom(400000))
@@ -130,7 +130,7 @@ def clients():
 def thousands_wait():
     """On one connection: all are answered when the key changes; given up or cut, they leave nothing."""
     many = 3000
-    with Site("127.152.2", **{"limits.http2_max_streams_per_client": 4000}) as site:
+    with Site("127.155.2", **{"limits.http2_max_streams_per_client": 4000}) as site:
         n = site.node
         n.put("/v1/kv/w", b"1")
         index = n.get("/v1/kv/w").headers["X-Consul-Index"]
@@ -164,7 +164,7 @@ def price():
     """A blocking query that waits as a stream takes at most 2 KB in raftd and rpcd, over TLS and with its share of the
     connection; when all have gone rpcd gives the memory back."""
     many = 10000
-    with Site("127.152.10", **{"limits.http2_max_streams_per_client": many, "limits.http_max_conns": 20000}) as site:
+    with Site("127.155.10", **{"limits.http2_max_streams_per_client": many, "limits.http_max_conns": 20000}) as site:
         n = site.node
         keys = ["/v1/kv/w%d" % i for i in range(100)]
         for key in keys:
@@ -185,7 +185,7 @@ def price():
 
 def connection_that_stops():
     """Stopped, rpcd says so (GOAWAY), and requests under way have their answers."""
-    with Site("127.152.3") as site, site.connect() as h2:
+    with Site("127.155.3") as site, site.connect() as h2:
         site.node.put("/v1/kv/w", b"1")
         index = site.node.get("/v1/kv/w").headers["X-Consul-Index"]
         stream = h2.request(("/v1/kv/w?wait=300s&index=%s" % index).encode())
@@ -218,7 +218,7 @@ def recorded_cases():
     # nghttpx makes one slash of two; clients() has that case.
     names -= {n for n in names if any(re.fullmatch(p, n) for p in EXCLUDED)} | IN_CLEAR | LAST | {"kv/double-slash-in-key"}
     failures = []
-    with Cluster("127.152.9") as c:
+    with Cluster("127.155.9") as c:
         rpcd = with_tls(c, 4)[1]
         servers = c.servers(3, raftd=CALM, rpcd=rpcd)
         client = c.client("c1", 4, servers[0], rpcd=rpcd)
@@ -243,7 +243,7 @@ def recorded_cases():
 
 def limits():
     """Streams of one client, over all its connections; more at once than was announced."""
-    with Site("127.152.4", **{"limits.http2_max_streams_per_client": 20}) as site:
+    with Site("127.155.4", **{"limits.http2_max_streams_per_client": 20}) as site:
         site.node.put("/v1/kv/w", b"1")
         path = ("/v1/kv/w?wait=300s&index=%s" % site.node.get("/v1/kv/w").headers["X-Consul-Index"]).encode()
         with site.connect() as one, site.connect() as two:
@@ -280,7 +280,7 @@ def misuse():
         "http2_floods": [frame(PING, payload=b"12345678"), frame(SETTINGS), frame(PRIORITY, 0, 9, b"\0\0\0\1\0"),
                          frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1")],
     }
-    with Site("127.152.5") as site, site.connect() as calm:
+    with Site("127.155.5") as site, site.connect() as calm:
         for name, frames in floods.items():
             for one in frames:
                 before = site.stat(name)
@@ -313,7 +313,7 @@ def misuse():
 
 def heads():
     """What HTTP/1.1 refuses is refused: with a sentence, or by resetting the stream; the connection goes on."""
-    with Site("127.152.6") as site, site.connect() as h2:
+    with Site("127.155.6") as site, site.connect() as h2:
         for more, said in (
                 (((b"x-consul-token", b"a"), (b"x-consul-token", b"b")), b"400 Bad Request: a header that may occur once"),
                 (((b"host", b"two"),), b"400 Bad Request: Host is not :authority"),
@@ -330,7 +330,7 @@ def heads():
 
 def deadlines():
     """An idle client is told; half a head, half a body, a window that never opens, a reader that does not read: all end."""
-    with Site("127.152.7", http_idle_timeout="1s") as site:
+    with Site("127.155.7", http_idle_timeout="1s") as site:
         n = site.node
         n.put("/v1/kv/long", os.urandom(300000))
         with site.connect() as idle:
@@ -358,7 +358,7 @@ def deadlines():
 
 def streams_refused_for_all():
     """limits.http_max_conns holds for all streams: beyond it they are refused, such that clients try them again."""
-    with Site("127.152.8", **{"limits.http_max_conns": 10}) as site, site.connect() as h2:
+    with Site("127.155.8", **{"limits.http_max_conns": 10}) as site, site.connect() as h2:
         site.node.put("/v1/kv/w", b"1")
         path = ("/v1/kv/w?wait=300s&index=%s" % site.node.get("/v1/kv/w").headers["X-Consul-Index"]).encode()
         for _ in range(10):

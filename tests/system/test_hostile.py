@@ -469,7 +469,7 @@ def test_cut_bodies(n):
 def sealed():
     """The corpora of S179 to S187 and the deadlines again, over TLS."""
     global SEALED
-    with Cluster("127.60.213", keys=False) as c:
+    with Cluster("127.157.2", keys=False) as c:
         keys, SEALED = https(os.path.join(c.dir, "tls"), c.net + ".1")
         n = c.servers(1, rpcd=dict(LIMITS, **keys))[0]
         c.formed([n])

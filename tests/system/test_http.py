@@ -356,7 +356,7 @@ def test_stop_with_waiting_clients(n):
 def sealed():
     """The same over TLS, where a connection ends with close_notify; and HTTPS needs no http_allow_remote."""
     global SEALED
-    with Cluster("127.60.211") as c:
+    with Cluster("127.157.1") as c:
         keys, SEALED = https(os.path.join(c.dir, "tls"), c.net + ".1")
         n = c.servers(1, rpcd=dict(LIMITS, **keys))[0]
         c.formed([n])

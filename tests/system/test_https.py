@@ -138,7 +138,7 @@ def the_keys(node):
 
 def test_clients():
     """curl by both versions, kept connections, a long answer, and Python; what was counted; the name must fit."""
-    with Site("127.151.1") as site:
+    with Site("127.156.1") as site:
         value = os.urandom(300000)
         with open(site.path("value"), "wb") as f:
             f.write(value)
@@ -175,7 +175,7 @@ def test_clients():
 
 def test_waiting_and_streams():
     """A blocking query over TLS is answered by a write over TLS; a monitor and a snapshot stream."""
-    with Site("127.151.2") as site:
+    with Site("127.156.2") as site:
         with site.connect() as waits, site.connect() as writes:
             ask(writes, "/v1/kv/w", "PUT", b"1")
             writes.sendall(b"GET /v1/kv/w HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -202,7 +202,7 @@ def test_recorded_cases():
     names = {n for n, case in recorded().items() if not needs_acl(case)}
     names -= {n for n in names if any(re.fullmatch(p, n) for p in EXCLUDED)} | IN_CLEAR | LAST
     failures = []
-    with Cluster("127.151.11") as c:
+    with Cluster("127.156.11") as c:
         folder = os.path.join(c.dir, "tls")
         os.mkdir(folder)
         tls(folder, "ca", "create")
@@ -232,7 +232,7 @@ def test_recorded_cases():
 
 def test_client_certificates():
     """Required, asked for, of another CA; they name themselves in the audit trail, and give no rights."""
-    with Site("127.151.3", **{"tls.https.verify_incoming": True, "tls.https.ca_file": CA}) as site:
+    with Site("127.156.3", **{"tls.https.verify_incoming": True, "tls.https.ca_file": CA}) as site:
         for version in VERSIONS:
             with site.connect(site.context(version, client=True)) as s:
                 assert ask(s, "/v1/kv/c", "PUT", b"v") == (200, b"true")
@@ -315,7 +315,7 @@ for (let i = 0; i < 8; i++) get(10);
 
 def test_other_clients():
     """Debian's python3-consul and requests with an authority and a client's certificate, node, and wrk: those that are installed."""
-    with Site("127.151.12", **{"tls.https.verify_incoming": True, "tls.https.ca_file": CA}) as site:
+    with Site("127.156.12", **{"tls.https.verify_incoming": True, "tls.https.ca_file": CA}) as site:
         files = [site.path(n) for n in (CA, "dc1-client-consul-0.pem", "dc1-client-consul-0-key.pem")]
         for name, command, code, needs in (("c.py", "/usr/bin/python3", PYTHON_CONSUL, "/usr/lib/python3/dist-packages/consul"),
                                            ("r.py", "/usr/bin/python3", PYTHON_REQUESTS, "/usr/lib/python3/dist-packages/requests"),
@@ -351,7 +351,7 @@ def resumes(site, ctx, session, name=None):
 
 def test_resumption():
     """A session is resumed for its name, across new certificates, and not past another CA or question for a certificate."""
-    with Site("127.151.4", **{"tls.https.verify_incoming": True, "tls.https.ca_file": CA}) as site:
+    with Site("127.156.4", **{"tls.https.verify_incoming": True, "tls.https.ca_file": CA}) as site:
         for version in VERSIONS:
             ctx = site.context(version, client=True)
             ctx.check_hostname = False
@@ -419,7 +419,7 @@ def serial(site):
 
 def test_renewed_under_load():
     """Certificates are replaced by links that turn, and by SIGHUP, while clients ask: none of them notices."""
-    with Site("127.151.5") as site:
+    with Site("127.156.5") as site:
         shutil.copy(site.path(CA), site.path("all-cas.pem"))
         load = Load(site)
         seen = {serial(site)}
@@ -447,7 +447,7 @@ def test_renewed_under_load():
 
 def test_signer_that_stands_still():
     """With "rpcd: keys" frozen what needs no signature goes on, and there is a new one within ten seconds; killed, at once."""
-    with Site("127.151.6") as site:
+    with Site("127.156.6") as site:
         ctx = site.context()
         with site.connect(ctx) as kept:
             ask(kept)
@@ -474,7 +474,7 @@ def test_signer_that_stands_still():
 
 def test_other_protocols():
     """HTTP to the port of HTTPS gets a sentence; TLS to the port of HTTP, and garbage, an end."""
-    with Site("127.151.7") as site:
+    with Site("127.156.7") as site:
         with site.raw() as s:
             s.sendall(b"GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n")
             answer = b""
@@ -520,7 +520,7 @@ def pump(site, raw, piece, talk):
 
 def test_records_in_pieces():
     """Handshake and request, each record byte by byte, and in other pieces."""
-    with Site("127.151.8") as site:
+    with Site("127.156.8") as site:
         for piece in (1, 2, 7, 1000):
             with site.raw() as raw:
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -532,7 +532,7 @@ def test_records_in_pieces():
 
 def test_half_open():
     """Handshakes that never go on end after their time, and newcomers are served meanwhile."""
-    with Site("127.151.9", **{"limits.http_max_conns": 15000, "limits.http_max_conns_per_client": 15000,
+    with Site("127.156.9", **{"limits.http_max_conns": 15000, "limits.http_max_conns_per_client": 15000,
                               "limits.https_handshake_timeout": "3s"}) as site:
         hello = ssl.MemoryBIO()
         with contextlib.suppress(ssl.SSLWantReadError):
@@ -553,7 +553,7 @@ def test_half_open():
 
 def test_versions_and_suites():
     """tls_min_version and tls_cipher_suites hold, and change by a reload."""
-    with Site("127.151.10", **{"tls.https.tls_min_version": "TLSv1_3"}) as site:
+    with Site("127.156.10", **{"tls.https.tls_min_version": "TLSv1_3"}) as site:
         refused(site, site.context(VERSIONS[0]))
         site.reload(tls__https__tls_min_version="TLSv1_2", tls__https__tls_cipher_suites=["TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"])
         with site.connect(site.context(VERSIONS[0])) as s:
