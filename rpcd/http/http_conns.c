@@ -380,6 +380,8 @@ on_event(struct http *h, struct conn *c, uint32_t events)
 
 	c->ended = c->ended || gone;
 	c->more = c->more || gone || (events & EPOLLIN) != 0;
+	if (c->tls != NULL && (events & EPOLLIN) != 0)
+		tls_has_news(c->tls);
 	switch (c->state) {
 	case CONN_SHAKE:
 		shake(h, c);

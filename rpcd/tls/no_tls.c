@@ -77,6 +77,11 @@ tls_peer_san(const struct tls_conn *t UNUSED)
 	return NULL;
 }
 
+void
+tls_has_news(struct tls_conn *t UNUSED)
+{
+}
+
 bool
 tls_may_have_more(const struct tls_conn *t UNUSED)
 {

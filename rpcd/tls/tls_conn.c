@@ -411,6 +411,12 @@ conn_is_pending(const void *sealed)
 	return t->stands && !t->failed && tls_seal.is_pending(t->ssl);
 }
 
+void
+tls_has_news(struct tls_conn *t)
+{
+	t->drained = false;
+}
+
 bool
 tls_may_have_more(const struct tls_conn *t)
 {

@@ -107,6 +107,8 @@ void tls_end(struct tls_conn *t);
 extern const struct stream_seal tls_conn_seal;
 /* After a read: may there be more, here or in the socket, of which no event of the socket's will tell? */
 bool tls_may_have_more(const struct tls_conn *t);
+/* An event has told of bytes in the socket: a short read before it means nothing any more. */
+void tls_has_news(struct tls_conn *t);
 
 struct tls_server_stats {
 	uint64_t full, resumed;		/* handshakes that ended well */
