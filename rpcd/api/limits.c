@@ -27,9 +27,14 @@ static const char *const rate_names[REQUEST_LIMITS][BUCKETS_EACH] = {
 static bool
 prepare_table(struct buckets *b, bool on)
 {
+	return !on || b->slots != NULL || buckets_init(b, SETS);
+}
+
+static void
+free_unless(struct buckets *b, bool on)
+{
 	if (!on)
 		buckets_done(b);
-	return !on || b->slots != NULL || buckets_init(b, SETS);
 }
 
 static void
@@ -61,6 +66,8 @@ limits_configure(struct limits *l, const struct rpcd_conf *conf)
 		log_err("http", "no memory for limits.request_limits: those from before stay");
 		return false;
 	}
+	free_unless(&l->sources, on[LIMIT_SOURCE]);
+	free_unless(&l->tokens, on[LIMIT_TOKEN]);
 	for (unsigned i = 0; i < REQUEST_LIMITS; i++)
 		for (unsigned k = 0; k < BUCKETS_EACH; k++) {
 			set_rate(l, i, k, conf->request_rates[i][k]);
