@@ -88,7 +88,10 @@ on_accessor(void *ctx, const struct acl_answer *a)
 		usage_name(e, span_str(a->rights->accessor));
 }
 
-/* What this node knows of it; and now and then servers are asked.  acl_ask() is bounded for invented tokens. */
+/*
+ * What this node knows of it; and now and then servers are asked, but for what was refused in clear.  acl_ask() is
+ * bounded for invented tokens.
+ */
 static void
 find_accessor(struct request *r, struct usage_entry *e, uint64_t key, struct span token)
 {
@@ -107,7 +110,8 @@ find_accessor(struct request *r, struct usage_entry *e, uint64_t key, struct spa
 		usage_name(e, resolver_accessor(acl, token));
 	while (q < a->questions + ACCOUNT_QUESTIONS && q->key != 0)
 		q++;
-	if (e->name[0] != '\0' || n < ASKED_FROM || q == a->questions + ACCOUNT_QUESTIONS || !acl_holds(acl))
+	if (e->name[0] != '\0' || r->token_in_clear || n < ASKED_FROM || q == a->questions + ACCOUNT_QUESTIONS ||
+	    !acl_holds(acl))
 		return;
 	*q = (struct account_question){ a, key };
 	switch (acl_ask(acl, token, &now, on_accessor, q, &wait)) {
@@ -157,6 +161,13 @@ add_token(struct request *r, const struct usage *one)
 
 /* -- all of it -------------------------------------------------------------------------- */
 
+/* Of a method that the path has not, and of OPTIONS, r->endpoint is the path's first row. */
+static bool
+is_of_row(const struct request *r)
+{
+	return strcmp(r->head.method, "OPTIONS") != 0 && !(r->answered && r->answer.status == 405);
+}
+
 void
 accounts_add(struct request *r, struct mono took)
 {
@@ -173,7 +184,7 @@ accounts_add(struct request *r, struct mono took)
 		return;
 	if (a->endpoints == NULL)
 		a->endpoints = calloc(endpoint_count(), sizeof(*a->endpoints));
-	if (a->endpoints != NULL)
+	if (a->endpoints != NULL && is_of_row(r))
 		usage_add(&a->endpoints[endpoint_number(r->endpoint)], &one);
 	add_client(r, &one);
 	add_token(r, &one);

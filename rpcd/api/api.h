@@ -146,6 +146,11 @@ bool api_may_administer(struct request *r);
  * the request is looked at; path and query are those of its target.  False: answered.
  */
 bool api_token_gate(struct request *r, struct span path, struct span query);
+/*
+ * The same of one that was found in the body, which may be empty, or "<hidden>", as it is shown in the place of one.
+ * Before it is used.  False: answered.
+ */
+bool api_body_token_gate(struct request *r, struct span token);
 /* Refuses with 403 what http_config shuts, and other secrets in clear; the endpoint is known.  False: answered. */
 bool api_gates(struct request *r);
 /*

@@ -107,6 +107,7 @@ struct request {
 	bool answered;
 	bool running;			/* the transport's: within api_run() */
 	bool folded;			/* api_fold() */
+	bool token_in_clear;		/* and was refused for that (rpcd/api/gates.c) */
 	void *kept;			/* the target since then; owned */
 	size_t (*stream)(struct request *r, void *dst, size_t max);	/* see answer_stream(); NULL: it ended */
 	uint64_t stream_bytes;		/* of the whole stream; 0: it has no end, or none that is known */

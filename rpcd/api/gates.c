@@ -40,11 +40,29 @@ is_secret(struct span token)
 	return token.len > 0 && !span_eqs(token, "anonymous");
 }
 
+/* The value of some "token=" in a query that cannot be parsed: it came in clear all the same. */
+static bool
+holds_secret(struct span query, struct span *token)
+{
+	const uint8_t *end = query.p + query.len, *from = query.p, *to;
+
+	while (from != NULL && (from = memmem(from, (size_t)(end - from), "token=", 6)) != NULL) {
+		from += 6;
+		to = memchr(from, '&', (size_t)(end - from));
+		if (is_secret(*token = span_of(from, (size_t)((to == NULL ? end : to) - from))))
+			return true;
+	}
+	return false;
+}
+
 /* In any of its spellings, of which api_shown_token() takes the first; the audit trail finds it there, too. */
 static bool
 shows_secret(struct request *r, struct span query, struct span *token)
 {
-	if (params_parse(query, &r->arena, &r->query) == TV_OK)
+	if (params_parse(query, &r->arena, &r->query) != TV_OK) {
+		if (holds_secret(query, token))
+			return true;
+	} else
 		for (uint32_t i = 0; i < r->query.n; i++)
 			if (span_eqs(r->query.v[i].name, "token") && is_secret(*token = r->query.v[i].value))
 				return true;
@@ -98,6 +116,16 @@ find_endpoint(struct request *r, struct span raw)
 	r->rest = span_of(path.p + p->len, path.len - p->len);
 }
 
+static void
+refuse_token(struct request *r, struct span token)
+{
+	r->api->stats.clear_refused++;
+	r->token_in_clear = true;
+	log_burnt(r, token);
+	answer_text(r, 403, "A token over plain HTTP is refused, since others can read it on the way, and whoever did "
+	    "knows it now: " HOW);
+}
+
 bool
 api_token_gate(struct request *r, struct span path, struct span query)
 {
@@ -105,11 +133,18 @@ api_token_gate(struct request *r, struct span path, struct span query)
 
 	if (!is_clear_to_others(r) || r->api->conf->http_plaintext_tokens || !shows_secret(r, query, &token))
 		return true;
-	r->api->stats.clear_refused++;
-	log_burnt(r, token);
+	refuse_token(r, token);
 	find_endpoint(r, path);
-	answer_text(r, 403, "A token over plain HTTP is refused, since others can read it on the way, and whoever did "
-	    "knows it now: " HOW);
+	return false;
+}
+
+bool
+api_body_token_gate(struct request *r, struct span token)
+{
+	if (!is_secret(token) || span_eqs(token, "<hidden>") || r->api->conf->http_plaintext_tokens ||
+	    !is_clear_to_others(r))
+		return true;
+	refuse_token(r, token);
 	return false;
 }
 

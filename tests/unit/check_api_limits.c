@@ -290,6 +290,69 @@ START_TEST(refused_tokens_are_told)
 }
 END_TEST
 
+/* It shows no token with itself, but in what it wants to be kept. */
+START_TEST(tokens_in_bodies)
+{
+	static const struct { const char *method, *target, *body; bool refused; } v[] = {
+		{ "PUT", "/v1/agent/service/register", "{\"Name\":\"web\",\"Token\":\"s3cret\"}", true },
+		{ "PUT", "/v1/agent/service/register",
+		    "{\"Name\":\"web\",\"Check\":{\"TTL\":\"9s\",\"Token\":\"s3cret\"}}", true },
+		{ "PUT", "/v1/agent/service/register",
+		    "{\"name\":\"web\",\"checks\":[{\"ttl\":\"9s\"},{\"ttl\":\"9s\",\"token\":\"s3cret\"}]}", true },
+		{ "PUT", "/v1/agent/service/register", "{\"Name\":\"web\",\"Port\":1,\"Connect\":{\"SidecarService\":"
+		    "{\"Token\":\"s3cret\"}}}", true },
+		{ "PUT", "/v1/agent/service/register", "{\"Name\":\"web\",\"Port\":1,\"Connect\":{\"SidecarService\":"
+		    "{\"Checks\":[{\"TTL\":\"9s\",\"Token\":\"s3cret\"}]}}}", true },
+		{ "PUT", "/v1/agent/check/register", "{\"Name\":\"up\",\"TTL\":\"9s\",\"Token\":\"s3cret\"}", true },
+		{ "POST", "/v1/query", "{\"Service\":{\"Service\":\"web\"},\"Token\":\"s3cret\"}", true },
+		{ "PUT", "/v1/query/11111111-2222-3333-4444-555555555555",
+		    "{\"Service\":{\"Service\":\"web\"},\"Token\":\"s3cret\"}", true },
+		/* no secret; the name is refused, after tokens were looked for */
+		{ "PUT", "/v1/agent/service/register", "{\"Name\":\"\",\"Token\":\"\"}", false },
+		{ "PUT", "/v1/agent/check/register", "{\"Name\":\"\",\"Token\":\"anonymous\"}", false },
+		{ "POST", "/v1/query", "{\"Service\":{\"Service\":\"web\"}}", false },
+		{ "POST", "/v1/query", "{\"Service\":{\"Service\":\"web\"},\"Token\":\"<hidden>\"}", false },
+	};
+	uint64_t refused_so_far = 0;
+
+	fake_conf.http_plaintext_tokens = false;
+	log_tap(LOG_LVL_WARN, take_line, NULL);
+	line_count = 0;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct request *r = fake_begin(v[i].method, v[i].target, v[i].body, &far);
+
+		if (v[i].refused)
+			fake_answered(r, 403, "A token over plain HTTP is refused, since others can read it on the way, and "
+			    "whoever did knows it now: use HTTPS, or set http_allow_plaintext_tokens = true in rpcd.conf");
+		else
+			ck_assert_msg(!r->answered || r->answer.status == 400, "%s", v[i].body);
+		fake_end(r);
+		refused_so_far += v[i].refused;
+		ck_assert_uint_eq(fake_api.stats.clear_refused, refused_so_far);
+	}
+	ck_assert_uint_eq(line_count, 1);
+	ck_assert_ptr_nonnull(strstr(line, "192.0.2.7 sent a token as plaintext over the network: refused."));
+	log_tap(LOG_LVL_WARN, NULL, NULL);
+}
+END_TEST
+
+/* What cannot be parsed was read by others all the same. */
+START_TEST(tokens_in_bad_queries)
+{
+	char many[512] = "/v1/kv/a?token=s3cret";
+
+	fake_conf.http_plaintext_tokens = false;
+	for (unsigned i = 0; i < 128; i++)
+		strcat(many, "&a");
+	ck_assert_uint_eq(asks("GET", many, &far), 403);
+	ck_assert_uint_eq(asks("GET", many, &near), 400);
+	ck_assert_uint_eq(asks("GET", "/v1/kv/a?x=%zz&token=&token=s3cret", &far), 403);
+	ck_assert_uint_eq(asks("GET", "/v1/kv/a?x=%zz&token=&token=anonymous", &far), 500);
+	ck_assert_uint_eq(asks("GET", "/v1/kv/a?x=%zz", &far), 500);
+	ck_assert_uint_eq(fake_api.stats.clear_refused, 2);
+}
+END_TEST
+
 /* Those that show no token, and give one. */
 START_TEST(secrets_in_bodies_and_answers)
 {
@@ -374,6 +437,9 @@ START_TEST(who_used_how_much)
 	ck_assert_uint_eq(asks("GET", "/v1/kv/lone%20key", &user), 0);
 	ck_assert_uint_eq(asks("GET", "/v1/kv/app/?recurse&token=s3cret", &near), 0);
 	ck_assert_uint_eq(asks("GET", "/v1/none", &near), 404);
+	/* Neither is a use of the path's first row. */
+	ck_assert_uint_eq(asks("DELETE", "/v1/catalog/nodes", &root), 405);
+	ck_assert_uint_eq(asks("OPTIONS", "/v1/catalog/nodes", &root), 200);
 	r = fake_begin("GET", "/v1/agent/top", NULL, &root);
 	ck_assert(r->answered && r->answer.status == 200);
 	has(r, "{\"Clients\":[{\"Name\":\"192.0.2.7\",\"Requests\":3,\"Refused\":0,\"BytesIn\":0,");
@@ -388,6 +454,7 @@ START_TEST(who_used_how_much)
 	has(r, "{\"Name\":\"app/\",\"Requests\":1,");
 	has(r, "{\"Name\":\"lone%20key\",\"Requests\":1,");
 	ck_assert_ptr_null(strstr(buf_cstr(&r->answer.body), "s3cret"));
+	ck_assert_ptr_null(strstr(buf_cstr(&r->answer.body), "/v1/catalog/nodes"));
 	fake_end(r);
 }
 END_TEST
@@ -444,6 +511,8 @@ main(void)
 	tcase_add_test(t, a_reload_holds_at_once);
 	tcase_add_test(t, tokens_in_clear);
 	tcase_add_test(t, refused_tokens_are_told);
+	tcase_add_test(t, tokens_in_bodies);
+	tcase_add_test(t, tokens_in_bad_queries);
 	tcase_add_test(t, secrets_in_bodies_and_answers);
 	tcase_add_test(t, blocked_endpoints);
 	tcase_add_test(t, writes_from_some_networks);

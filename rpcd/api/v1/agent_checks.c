@@ -110,6 +110,8 @@ run_register(struct request *r)
 
 	if (!api_decode(r, &check_def_schema, SJ_STRICT | SJ_SNAKE, false, &d))
 		return;
+	if (!api_body_token_gate(r, d.Token))
+		return;
 	d.Token = api_agent_token(r, d.Token);
 	unsigned status = definition_check(&d, &r->arena, &rec, why);
 	if (status != 0) {

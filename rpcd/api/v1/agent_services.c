@@ -91,6 +91,27 @@ may_register_all(struct request *r, const struct service_records *v)
 	return api_agent_may_run(r, v->checks, v->n);
 }
 
+static bool
+tokens_may_pass(struct request *r, const struct check_def *single, const struct obj_list *checks)
+{
+	const struct check_def *v = checks->v;
+	bool good = api_body_token_gate(r, single->Token);
+
+	for (uint32_t i = 0; i < checks->n && good; i++)
+		good = api_body_token_gate(r, v[i].Token);
+	return good;
+}
+
+/* Of the service, its sidecar, and the checks of both.  False: answered. */
+static bool
+all_tokens_may_pass(struct request *r, const struct service_def *d)
+{
+	const struct sidecar_def *s = &d->Connect.SidecarService;
+
+	return api_body_token_gate(r, d->Token) && tokens_may_pass(r, &d->Check, &d->Checks) &&
+	    api_body_token_gate(r, s->Token) && tokens_may_pass(r, &s->Check, &s->Checks);
+}
+
 static void
 run_register(struct request *r)
 {
@@ -100,6 +121,8 @@ run_register(struct request *r)
 	char why[DEFINITION_TEXT_MAX], safe[DEFINITION_TEXT_MAX * 2];
 
 	if (!api_decode(r, &service_def_schema, SJ_STRICT | SJ_SNAKE, false, &d))
+		return;
+	if (!all_tokens_may_pass(r, &d))
 		return;
 	d.Token = api_agent_token(r, d.Token);
 	unsigned status = definition_service(&d, &r->arena, &v, why);

@@ -67,7 +67,7 @@ static bool
 take_query(struct request *r, bool optional, struct prepared_query *q)
 {
 	return api_decode_edited(r, &prepared_query_schema, SJ_KNOWN, optional, take_targets, q) &&
-	    api_names_clean(r, &prepared_query_schema, q);
+	    api_body_token_gate(r, q->Token) && api_names_clean(r, &prepared_query_schema, q);
 }
 
 static void
