@@ -84,6 +84,19 @@ warn_of_clear_text(const struct daemon_spec *d)
 	    "(http_allow_plaintext_tokens)" : "refused there; serve HTTPS, or set http_allow_plaintext_tokens = true");
 }
 
+/* The other way round: without tokens, a certificate alone could tell who may ask. */
+static void
+warn_of_open_https(const struct daemon_spec *d)
+{
+	const char *address = rpcd_conf_open_address(d->conf);
+
+	if (address == NULL || d->cluster->acl_enabled)
+		return;
+	log_warn("rpcd", "https: %s is open to other machines, and without access control any client that reaches it "
+	    "can read and write all data: switch access control on (acl.enabled in cluster.conf), or have clients show "
+	    "certificates (tls.https.verify_incoming)", address);
+}
+
 static enum tv_err
 check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
 {
@@ -94,8 +107,10 @@ check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
 	enum tv_err err = rpcd_conf_check(d->conf, errbuf + n, cap - (size_t)n);
 	if (err == TV_OK)
 		err = dns_conf_check(d->conf, d->cluster->datacenter, errbuf + n, cap - (size_t)n);
-	if (err == TV_OK)
+	if (err == TV_OK) {
 		warn_of_clear_text(d);
+		warn_of_open_https(d);
+	}
 	return err == TV_OK ? read_definitions(d->ctx, d->conf, d->conf_dir, true, errbuf, cap) : err;
 }
 

@@ -123,6 +123,12 @@ enum tv_err rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 /* An address beyond loopback at which HTTP is served in clear, borrowed; NULL: there is none. */
 const char *rpcd_conf_clear_address(const struct rpcd_conf *c);
 
+/*
+ * An address beyond loopback at which HTTPS is served to clients without a certificate, too, borrowed.  NULL: there is
+ * none, or http_allow_remote says that it may be so.
+ */
+const char *rpcd_conf_open_address(const struct rpcd_conf *c);
+
 /* The addresses of HTTPS; they matter only with https_port. */
 const struct conf_list *rpcd_https_addresses(const struct rpcd_conf *c);
 /*

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/base/addr.h"
+#include "common/conf/cluster_conf.h"
 #include "rpcd/opts.h"
 
 #define MAKE "clusterctl tls cert create makes both"
@@ -52,6 +53,19 @@ rpcd_tls_for(const struct rpcd_conf *c, enum rpcd_tls_use use)
 	if (t.suites.count == 0)
 		t.suites = base->suites;
 	return t;
+}
+
+const char *
+rpcd_conf_open_address(const struct rpcd_conf *c)
+{
+	const struct conf_list *addresses = rpcd_https_addresses(c);
+
+	if (c->https_port == 0 || c->http_allow_remote || rpcd_tls_for(c, RPCD_TLS_HTTPS).verify_incoming)
+		return NULL;
+	for (size_t i = 0; i < addresses->count; i++)
+		if (!cluster_addr_is_loopback(addresses->items[i]))
+			return addresses->items[i];
+	return NULL;
 }
 
 /* -- suites -- */

@@ -271,6 +271,31 @@ START_TEST(tls_of_https)
 }
 END_TEST
 
+START_TEST(https_open_to_all)
+{
+	static const struct { const char *text, *address; } v[] = {
+		{ HTTPS_AND("", ""), NULL }, { HTTPS_AND("", "") "https_addresses = [\"127.0.0.2\", \"::1\"]", NULL },
+		{ HTTPS_AND("", "") "https_addresses = [\"127.0.0.1\", \"10.0.0.1\"]", "10.0.0.1" },
+		{ HTTPS_AND("", "") "https_addresses = [\"::\"]", "::" },
+		{ HTTPS_AND("", "") "https_addresses = [\"::\"]; http_allow_remote = true", NULL },
+		{ HTTPS_AND("verify_incoming = true; ca_file = \"/a\"", "") "https_addresses = [\"10.0.0.1\"]", NULL },
+		{ HTTPS_AND("", "verify_incoming = true; ca_file = \"/a\"") "https_addresses = [\"10.0.0.1\"]", NULL },
+		{ HTTPS_AND("ask_incoming = true; ca_file = \"/a\"", "") "https_addresses = [\"10.0.0.1\"]", "10.0.0.1" },
+		{ "https_addresses = [\"10.0.0.1\"]", NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct rpcd_conf conf = { 0 };
+		char why[512] = "";
+
+		ck_assert_int_eq(conf_parse("rpcd.conf", span_str(v[i].text), rpcd_opts, rpcd_opt_count, &conf, why,
+		    sizeof(why)), TV_OK);
+		ck_assert_pstr_eq(rpcd_conf_open_address(&conf), v[i].address);
+		conf_free(rpcd_opts, rpcd_opt_count, &conf);
+	}
+}
+END_TEST
+
 int
 main(void)
 {
@@ -283,6 +308,7 @@ main(void)
 	tcase_add_test(t, removed_key);
 	tcase_add_test(t, rpcd_across_keys);
 	tcase_add_test(t, tls_of_https);
+	tcase_add_test(t, https_open_to_all);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
