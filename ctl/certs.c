@@ -15,7 +15,6 @@
 #define SERIAL_BYTES 16			/* RFC 5280 allows 20 */
 #define KEY_ID_BYTES 20			/* RFC 7093, method 1 */
 #define BACK_S (-300)			/* it is valid from then on: clocks differ */
-#define COMMON_NAME_MAX 64		/* ub-common-name of RFC 5280 */
 /* Bits of KeyUsage, RFC 5280, 4.2.1.3. */
 #define DIGITAL_SIGNATURE 0
 #define KEY_CERT_SIGN 5
@@ -282,9 +281,9 @@ check_wish(const struct certs_wish *w, char *err, size_t cap)
 {
 	size_t len = strlen(w->common_name);
 
-	if (len > 0 && len <= COMMON_NAME_MAX)
+	if (len > 0 && len <= CERTS_COMMON_NAME_MAX)
 		return true;
-	snprintf(err, cap, "\"%s\": a common name has 1 to %d bytes", w->common_name, COMMON_NAME_MAX);
+	snprintf(err, cap, "\"%s\": a common name has 1 to %d bytes", w->common_name, CERTS_COMMON_NAME_MAX);
 	return false;
 }
 

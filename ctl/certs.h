@@ -13,11 +13,12 @@
 
 #define CERTS_NAMES_MAX 64		/* of either kind in one certificate */
 #define CERTS_DAYS_MAX 36500
+#define CERTS_COMMON_NAME_MAX 64	/* bytes (RFC 5280, ub-common-name) */
 #define CERTS_KEY_BYTES_MAX 65536u	/* of PEM files that are read or made */
 
 /* What is asked for; all but the last three is of a CA or of a certificate alike. */
 struct certs_wish {
-	const char *common_name;	/* 1 to 64 bytes */
+	const char *common_name;	/* 1 to CERTS_COMMON_NAME_MAX bytes */
 	unsigned days;			/* from now, 1 to CERTS_DAYS_MAX */
 	const char *uri;		/* NULL: none */
 	const char *dns[CERTS_NAMES_MAX];	/* certs_is_name(); of a CA: what it may sign for; none: anything */

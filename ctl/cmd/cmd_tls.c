@@ -56,6 +56,23 @@ add_dns(const struct ctl *ctl, struct certs_wish *w, const char *name)
 	return true;
 }
 
+/* A part of a name, where "*" would mean itself alone. */
+static bool
+is_plain_name(const char *name)
+{
+	return certs_is_name(name) && name[0] != '*';
+}
+
+/* A constraint holds for the name, and all below it, as it is. */
+static bool
+add_constraint(const struct ctl *ctl, struct certs_wish *w, const char *name)
+{
+	if (name[0] == '*')
+		return ctl_false(ctl, "\"%s\": a CA that may sign for a name may sign for all below it, too: write it "
+		    "without the \"*.\"", name);
+	return add_dns(ctl, w, name);
+}
+
 static bool
 add_ip(const struct ctl *ctl, struct certs_wish *w, const char *text)
 {
@@ -167,14 +184,14 @@ set_constraints(const struct ctl *ctl, const char *domain, struct certs_wish *w)
 	if (ctl_opt(ctl, "name-constraint") == NULL)
 		return ctl_opt(ctl, "additional-name-constraint") == NULL ||
 		    ctl_false(ctl, "--additional-name-constraint goes with --name-constraint");
-	return add_each(ctl, "additional-name-constraint", add_dns, w) && add_dns(ctl, w, domain) &&
+	return add_each(ctl, "additional-name-constraint", add_constraint, w) && add_dns(ctl, w, domain) &&
 	    add_dns(ctl, w, "localhost");
 }
 
 static bool
 check_ca_call(const struct ctl *ctl, const char *domain, const char *id)
 {
-	if (!certs_is_name(domain) || strlen(domain) > DOMAIN_MAX)
+	if (!is_plain_name(domain) || strlen(domain) > DOMAIN_MAX)
 		return ctl_false(ctl, "--domain: \"%s\" is no name of a domain", domain);
 	return id == NULL || (id[0] != '\0' && id[strspn(id, ID_CHARS)] == '\0' && strlen(id) <= ID_MAX) ||
 	    ctl_false(ctl, "--cluster-id: \"%s\" is no id, such as a UUID", id);
@@ -342,7 +359,7 @@ set_names(const struct ctl *ctl, const struct kind *kind, const char *node, cons
 static bool
 check_cert_call(const struct ctl *ctl, const struct kind *kind, const char *dc, const char *domain, const char *node)
 {
-	if (!certs_is_name(domain) || !certs_is_name(dc) || strlen(domain) > DOMAIN_MAX || strlen(dc) > DOMAIN_MAX)
+	if (!is_plain_name(domain) || !is_plain_name(dc) || strlen(domain) > DOMAIN_MAX || strlen(dc) > DOMAIN_MAX)
 		return ctl_false(ctl, "--dc and --domain: \"%s\" and \"%s\" become part of a host's name, of letters, "
 		    "digits, '-' and dots", dc, domain);
 	if (node != NULL && strcmp(kind->name, "server") != 0)
@@ -366,7 +383,8 @@ tls_cert_create(struct ctl *ctl)
 		return 2;
 	snprintf(name, sizeof(name), "%s.%s.%s", kind->name, dc, domain);
 	snprintf(of_node, sizeof(of_node), "%s.%s", node != NULL ? node : "", name);
-	w.common_name = name;
+	/* Clients look at the other names alone. */
+	w.common_name = strlen(name) <= CERTS_COMMON_NAME_MAX ? name : kind->name;
 	if (!take_days(ctl, DAYS, &w) || !set_names(ctl, kind, node != NULL ? of_node : NULL, name, &w))
 		return 2;
 	snprintf(prefix, sizeof(prefix), "%s-%s-%s", dc, kind->name, domain);

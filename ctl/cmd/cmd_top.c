@@ -18,6 +18,8 @@ static const struct { const char *word, *member; } sections[] = {
 };
 #define SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
+static const char *const keys[] = { "Refused", "BytesIn", "BytesOut", "Requests" };	/* of a row, that are counts */
+
 /* The row of this name; NULL: it has none. */
 static json_t *
 row_of(const json_t *list, const char *name)
@@ -41,12 +43,47 @@ subtract(json_t *row, json_t *old, const char *key)
 static void
 keep_difference(json_t *row, json_t *old)
 {
-	static const char *const keys[] = { "Refused", "BytesIn", "BytesOut", "Requests" };
-
 	if (old == NULL || json_int(old, "Requests") > json_int(row, "Requests"))
 		return;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		subtract(row, old, keys[i]);
+}
+
+static void
+add_count(json_t *row, json_t *more, const char *key)
+{
+	json_object_set_new(row, key, json_integer(json_int(row, key) + json_int(more, key)));
+}
+
+/* The mean is of both, by their requests. */
+static void
+add_row(json_t *row, json_t *more)
+{
+	double a = (double)json_int(row, "Requests"), b = (double)json_int(more, "Requests");
+	double ms = json_number_value(json_object_get(row, "Milliseconds")) * a +
+	    json_number_value(json_object_get(more, "Milliseconds")) * b;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		add_count(row, more, keys[i]);
+	json_object_set_new(row, "Milliseconds", json_real(a + b > 0 ? ms / (a + b) : 0));
+}
+
+/* Tokens that are not known have one name, each a row, and which they are is not told. */
+static void
+merge_equal(json_t *use)
+{
+	for (size_t s = 0; s < SECTIONS; s++) {
+		json_t *list = json_object_get(use, sections[s].member);
+
+		for (size_t i = json_array_size(list); i-- > 0;) {
+			json_t *row = json_array_get(list, i), *first = row_of(list, json_text(row, "Name"));
+
+			if (first == row)
+				continue;
+			add_row(first, row);
+			json_array_remove(list, i);
+		}
+	}
 }
 
 static int
@@ -120,8 +157,11 @@ find_use(struct ctl *ctl, struct mono time)
 	while (nanosleep(&wait, &wait) != 0)
 		;
 	after = ctl_get(ctl, PATH);
-	if (after != NULL)
+	if (after != NULL) {
+		merge_equal(before);
+		merge_equal(after);
 		subtract_all(after, before);
+	}
 	json_decref(before);
 	return after;
 }

@@ -63,6 +63,12 @@ def test_chain():
         for name in os.listdir(d):
             mode = stat.S_IMODE(os.stat(os.path.join(d, name)).st_mode)
             assert mode == (0o600 if "-key" in name else 0o644), (name, oct(mode))
+        # A common name that is too long is left for the kind's own.
+        domain = "example-of-a-domain.that-is-long.but-good-for-all-that.test"
+        tls(d, "ca", "create", "--domain", domain)
+        tls(d, "cert", "create", "--server", "--domain", domain)
+        text = told(d, "dc1-server-%s-0.pem" % domain)
+        assert "Subject: CN = server\n" in text and "DNS:server.dc1.%s," % domain in text, text
         ca, server, client, cli = (told(d, n) for n in ("consul-agent-ca.pem", "dc1-server-consul-0.pem",
                                                          "dc1-client-consul-0.pem", "dc1-cli-consul-0.pem"))
         assert "CA:TRUE, pathlen:0" in ca and "Digital Signature, Certificate Sign, CRL Sign" in ca, ca
@@ -146,6 +152,10 @@ def test_wrong_calls():
                 (2, "is no name of a domain", "ca", "create", "--domain", "a/b"),
                 (2, "is no name of a domain", "ca", "create", "--domain", ""),
                 (2, "is no name of a domain", "ca", "create", "--domain", "a..b"),
+                (2, "is no name of a domain", "ca", "create", "--domain", "*.example"),
+                (2, "become part of a host's name", "cert", "create", "--server", "--domain", "*.example"),
+                (2, "become part of a host's name", "cert", "create", "--server", "--dc", "*.a"),
+                (2, 'write it without the "*."', "ca", "create", "--name-constraint", "--additional-name-constraint", "*.x"),
                 (2, "is no id", "ca", "create", "--cluster-id", "a b"),
                 (2, "goes with --name-constraint", "ca", "create", "--additional-name-constraint", "x"),
                 (1, "a common name has 1 to 64 bytes", "ca", "create", "--common-name", ""),

@@ -634,6 +634,18 @@ START_TEST(maintenance)
 }
 END_TEST
 
+/* Several rows may have one name: what was there before is taken from all of them. */
+START_TEST(use_in_some_time)
+{
+	answers(0, "GET /v1/agent/top", 200, "{\"Tokens\":[{\"Name\":\"unknown\",\"Requests\":7,\"Milliseconds\":1.0},"
+	    "{\"Name\":\"a\",\"Requests\":5},{\"Name\":\"unknown\",\"Requests\":3,\"Milliseconds\":2.0}]}");
+	ck_assert_int_eq(call("--json top --for 1ms tokens"), 0);
+	ck_assert_str_eq(out_text, "{\n  \"Tokens\": []\n}\n");
+	ck_assert_int_eq(call("--json top tokens"), 0);
+	ck_assert_ptr_nonnull(strstr(out_text, "\"Requests\": 3"));
+}
+END_TEST
+
 /* -- locks and semaphores ------------------------------------------------------------- */
 
 #define ME "11111111-1111-1111-1111-111111111111"
@@ -848,7 +860,7 @@ main(void)
 	const TTest *const tests[] = {
 		questions, writes, keys_move, lists_that_are_none, transactions, options_of_all_commands, tables, json, keys_are_hidden, safe_output, complaints, status_well, status_not_well,
 		status_nuances, force_leave,
-		maintenance, locks, semaphores, foreign_options,
+		maintenance, use_in_some_time, locks, semaphores, foreign_options,
 		wrong_calls, nearness, options, table, completion, help,
 	};
 
