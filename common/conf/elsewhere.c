@@ -7,7 +7,6 @@
 #define TLS "nodes are proven by keys here, not by certificates: see clusterctl keygen"
 #define TLS_KEY "for HTTPS it belongs in tls.https or tls.defaults of rpcd.conf; " TLS
 #define TLS_OUT "it is not needed: " TLS
-#define NO_HTTPS "rpcd speaks plain HTTP, over its socket and loopback: put a proxy before it"
 #define RPCD "it belongs in rpcd.conf"
 #define RAFTD "it belongs in raftd.conf"
 #define CLUSTER "it belongs in cluster.conf"
