@@ -324,6 +324,15 @@ exchange_take_client(struct exchange *x)
 	x->req->head.client_ip = addr_ip(&c->from, x->req->ip);
 }
 
+void
+exchange_keep_client(struct exchange *x)
+{
+	struct request *r = x->req;
+
+	if (r != NULL && r->head.peer_san != NULL)
+		r->head.peer_san = arena_cstr(&r->arena, span_str(r->head.peer_san));
+}
+
 const char *
 exchange_take_head(struct exchange *x, const struct http_head *head, const uint8_t *bytes)
 {
@@ -504,7 +513,6 @@ exchange_drop(struct exchange *x)
 		return;
 	}
 	exchange_release_body(x);
-	if (x->req != NULL)
-		x->req->head.peer_san = NULL;	/* the connection's */
+	exchange_keep_client(x);
 	x->by = &gone_carrier;
 }

@@ -284,6 +284,8 @@ bool exchange_unpark(struct exchange *x);
 bool exchange_waits_long(const struct exchange *x);
 /* What its connection tells of the client; exchange_take_head() does that, too. */
 void exchange_take_client(struct exchange *x);
+/* Copies what of that is the connection's, which may end before the exchange. */
+void exchange_keep_client(struct exchange *x);
 /* Copies what the request needs of its head.  NULL: all is well; else why not, "" without memory. */
 const char *exchange_take_head(struct exchange *x, const struct http_head *head, const uint8_t *bytes);
 /*

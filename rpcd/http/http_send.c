@@ -151,7 +151,7 @@ enqueue(struct exchange *x, struct block *b)
 	x->by->queued(x);
 	x->phase = EXCHANGE_READY;
 	x->answer = b;
-	x->keep = (uint8_t)keep_now(x);
+	x->keep = (uint8_t)(x->req == NULL ? HEAD_CLOSE : keep_now(x));
 	x->next = NULL;
 	if (h->ready == NULL)		/* after what runs now */
 		ev_feed_event(h->conf.loop, &h->turn, EV_TIMER);
@@ -384,6 +384,8 @@ http_send_block(struct exchange *x, struct block *b)
 		(void)conn_watch(h, c, false, EPOLLIN);	/* tells anew of a client that has gone */
 		c->room = false;
 	}
+	if (!streams)
+		exchange_keep_client(x);	/* the connection may end before it */
 	if (b == NULL) {
 		http_send_cut(h, c);
 	} else {
