@@ -154,6 +154,23 @@ look_take(struct http *h, size_t n)
 		l->kept = 0;
 }
 
+/* What was not taken cannot be kept.  An answer in the queue still leaves; one on its way breaks off. */
+static bool
+give_up(struct http *h, struct conn *c)
+{
+	if (c->state == CONN_READY) {
+		conn_drop_carried(h, c);
+		c->unread = true;
+		c->x->keep = HEAD_CLOSE;
+		return true;
+	}
+	if (c->answer != NULL)
+		http_send_cut(h, c);
+	else
+		conn_end(h, c);
+	return false;
+}
+
 /* What was not taken.  A head that comes byte by byte only grows.  False: the connection has ended. */
 static bool
 keep_rest(struct http *h, struct look *l)
@@ -166,10 +183,8 @@ keep_rest(struct http *h, struct look *l)
 		return true;
 	}
 	k = carry(h, c);
-	if (k == NULL) {
-		conn_end(h, c);
-		return false;
-	}
+	if (k == NULL)
+		return give_up(h, c);
 	h->stats.carried_bytes -= k->bytes.cap;
 	if (l->kept == 0)
 		buf_reset(&k->bytes);
@@ -177,8 +192,7 @@ keep_rest(struct http *h, struct look *l)
 	h->stats.carried_bytes += k->bytes.cap;
 	if (!k->bytes.failed && h->stats.carried_bytes <= h->conf.conf->bodies_bytes_max)
 		return true;
-	conn_end(h, c);
-	return false;
+	return give_up(h, c);
 }
 
 bool
