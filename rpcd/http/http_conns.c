@@ -16,7 +16,7 @@
 
 #define REFUSED_TIMEOUT_S 5		/* for the one request of a connection that is one too many */
 #define LINGER_S 2			/* for the client to read the last answer */
-#define LINGER_READS_MAX 64		/* of what it still sends, in one turn */
+#define LINGER_READS_MAX 16		/* of what it still sends, in one turn */
 #define LINGER_BYTES 16384		/* each */
 #define GROUPS_MAX 64
 #define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
@@ -38,7 +38,8 @@ http_step_seconds(const struct http *h, size_t answer_bytes)
 void
 conn_await(const struct http *h, struct conn *c, size_t answer_bytes)
 {
-	crowd_timer_give(&c->listener->deadlines, &c->place, http_step_seconds(h, answer_bytes));
+	crowd_timer_give(&c->listener->deadlines, &c->place,
+	    c->verdict == CONN_FINE ? http_step_seconds(h, answer_bytes) : REFUSED_TIMEOUT_S);
 }
 
 void
@@ -69,6 +70,10 @@ on_late(struct crowd_member *m)
 		return;
 	}
 	h->stats.timed_out++;
+	if (c->state == CONN_LINGER) {	/* it may send on and on */
+		conn_end(h, c);
+		return;
+	}
 	if (c->state == CONN_H2) {
 		h2_conn_late(c);
 		return;
@@ -292,10 +297,7 @@ conn_rest(struct http *h, struct conn *c)
 
 	conn_set(c, CONN_REST);
 	c->room = false;
-	if (c->verdict == CONN_FINE)
-		conn_await(h, c, 0);
-	else
-		crowd_timer_give(&c->listener->deadlines, &c->place, REFUSED_TIMEOUT_S);
+	conn_await(h, c, 0);
 	if (c->listener->door != NULL)
 		listener_resume(c->listener->door);
 	if (!watched)
@@ -314,8 +316,10 @@ linger(struct http *h, struct conn *c)
 	for (unsigned i = 0; i < LINGER_READS_MAX && n > 0; i++)
 		n = stream_socket_read(c->fd, bytes, sizeof(bytes), false);
 	explicit_bzero(bytes, sizeof(bytes));
-	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
-		conn_end(h, c);		/* its end; or too much */
+	if (n > 0)
+		conn_wake(c);		/* others have their turn; until its deadline */
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		conn_end(h, c);
 }
 
 void
