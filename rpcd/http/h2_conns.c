@@ -13,6 +13,7 @@
 #include "rpcd/http/h2_session.h"
 
 #define READS_MAX 16			/* of one connection, before others have their turn */
+#define READ_BYTES 16384		/* each: requests are counted behind it */
 #define OUT_BYTES 32768			/* that are made and written at once */
 #define PUSH_BYTES_MAX (1u << 20)	/* of one connection in one turn, however fast its client reads */
 #define PACE_BYTES 262144		/* that a client has to read of a full socket to be given more time */
@@ -328,6 +329,7 @@ on_request(void *ctx, struct h2_stream *st, enum http_scanned scanned, const str
 	struct exchange *x;
 
 	r->on = hc;
+	h->heads_left -= h->heads_left > 0;
 	tide_rise(&h->h2->open);
 	(void)crowd_stream_begin(&c->listener->conns, &c->place);
 	if (c->place.streams == 1)
@@ -580,8 +582,9 @@ read_more(struct http *h, struct h2_conn *hc)
 {
 	struct conn *c = hc->conn;
 
-	for (unsigned i = 0; i < READS_MAX && c->more && !h2_is_full(hc->session); i++) {
-		ssize_t n = conn_read(c, h->peek, h->peek_cap);
+	for (unsigned i = 0; i < READS_MAX && c->more && !h2_is_full(hc->session) &&
+	    (i == 0 || h->heads_left > 0); i++) {
+		ssize_t n = conn_read(c, h->peek, READ_BYTES);
 		bool fine;
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -671,6 +674,7 @@ on_turn(struct ev_loop *loop, ev_timer *w, int events UNUSED)
 	struct h2_conn *hc;
 
 	h->h2->turning = true;
+	h->heads_left = HTTP_HEADS_IN_TURN;
 	wake_streams(h);
 	now = h->h2->due;
 	LIST_INIT(&h->h2->due);

@@ -46,6 +46,7 @@ struct h2_session {
 	LIST_HEAD(, h2_stream) streams;
 	unsigned count;			/* of them */
 	struct h2_head *head;		/* on its way; NULL: none is */
+	int32_t head_id;		/* its stream */
 	unsigned continuations;		/* in a row */
 	size_t unpacked;		/* bytes of a trailer on its way, with 32 for each field */
 	struct mono now;
@@ -248,7 +249,7 @@ drop_kept(struct h2_stream *st)
 		explicit_bzero(st->kept, st->kept_len);
 	free(st->kept);
 	st->kept = NULL;
-	st->kept_len = st->kept_at = 0;
+	st->kept_len = st->kept_at = st->kept_cap = 0;
 }
 
 static void
@@ -275,25 +276,38 @@ tell_body_end(struct h2_stream *st)
 	st->session->h2->conf.calls->body_end(st->session->ctx, st);
 }
 
+/* Room for n bytes more, and for as many again: they may come in small frames.  False: no memory. */
+static bool
+keep_more(struct h2_stream *st, size_t n)
+{
+	size_t left = st->kept_len - st->kept_at, cap = 2 * (left + n);
+	uint8_t *fresh;
+
+	/* Within the window of the stream, which libnghttp2 holds the peer to. */
+	if (cap > H2_STREAM_WINDOW)
+		cap = left + n > H2_STREAM_WINDOW ? left + n : H2_STREAM_WINDOW;
+	fresh = malloc(cap);
+	if (fresh == NULL)
+		return false;
+	if (st->kept != NULL)
+		memcpy(fresh, st->kept + st->kept_at, left);
+	drop_kept(st);
+	st->kept = fresh;
+	st->kept_len = (uint32_t)left;
+	st->kept_cap = (uint32_t)cap;
+	return true;
+}
+
 /* False: no memory. */
 static bool
 keep_rest(struct h2_stream *st, const uint8_t *bytes, size_t n)
 {
-	uint8_t *fresh;
-
 	if (n == 0)
 		return true;
-	/* Within the window of the stream, which libnghttp2 holds the peer to. */
-	fresh = malloc(st->kept_len - st->kept_at + n);
-	if (fresh == NULL)
+	if (n > st->kept_cap - st->kept_len && !keep_more(st, n))
 		return false;
-	if (st->kept != NULL)
-		memcpy(fresh, st->kept + st->kept_at, st->kept_len - st->kept_at);
-	memcpy(fresh + (st->kept_len - st->kept_at), bytes, n);
-	n += st->kept_len - st->kept_at;
-	drop_kept(st);
-	st->kept = fresh;
-	st->kept_len = (uint32_t)n;
+	memcpy(st->kept + st->kept_len, bytes, n);
+	st->kept_len += (uint32_t)n;
 	return true;
 }
 
@@ -389,6 +403,7 @@ on_begin_headers(nghttp2_session *ng UNUSED, const nghttp2_frame *frame, void *c
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;		/* a trailer */
 	head_release(s);
+	s->head_id = frame->hd.stream_id;
 	s->head = s->h2->spare != NULL ? s->h2->spare : h2_head_new(s->h2->conf.head_bytes_max);
 	s->h2->spare = NULL;
 	if (s->head == NULL) {
@@ -533,6 +548,8 @@ on_close(nghttp2_session *ng UNUSED, int32_t id, uint32_t code UNUSED, void *ctx
 	struct h2_session *s = ctx;
 	struct h2_stream *st = stream_of(s, id);
 
+	if (s->head != NULL && s->head_id == id)
+		head_release(s);	/* it was refused, whole or not */
 	if (st == NULL)
 		return 0;
 	if (st->kept != NULL)

@@ -37,6 +37,7 @@ struct h2_stream {
 	struct h2_session *session;
 	uint8_t *kept;			/* of its body, not taken yet; owned, wiped */
 	uint32_t kept_len, kept_at;	/* bytes; the first ones are taken */
+	uint32_t kept_cap;		/* room for them */
 	uint32_t dropped;		/* bytes that came behind the answer */
 	int32_t id;
 	bool begun : 1;			/* the owner knows it */

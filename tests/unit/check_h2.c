@@ -464,6 +464,44 @@ START_TEST(body_that_is_not_taken_is_not_acknowledged)
 }
 END_TEST
 
+/* Byte by byte, and each one is there when it is asked for. */
+START_TEST(small_frames_are_kept)
+{
+	static const size_t takes[] = { 1, 700, 1300, 1999, 2999, 4000 };
+	struct asked *a;
+
+	world_begin(false, false);
+	w.takes = 0;
+	raw_begin();
+	put_request(1, "one", NULL, NULL, NGHTTP2_FLAG_END_HEADERS);
+	ck_assert(feed_raw());
+	a = w.last;
+	for (unsigned i = 0; i < 4; i++) {
+		buf_init(&raw, 1 << 20);
+		for (unsigned j = 0; j < 1000; j++) {
+			uint8_t byte = (uint8_t)((i * 1000 + j) % 251);
+
+			put_frame(NGHTTP2_DATA, i == 3 && j == 999 ? NGHTTP2_FLAG_END_STREAM : 0, 1, &byte, 1);
+		}
+		ck_assert(feed_raw());
+		w.takes = takes[i] - a->body.len;
+		h2_body_ready(&a->st);
+		ck_assert_uint_eq(a->body.len, takes[i]);
+		w.takes = 0;
+	}
+	for (unsigned i = 4; i < 6; i++) {
+		ck_assert(!a->whole);
+		w.takes = takes[i] - a->body.len;
+		h2_body_ready(&a->st);
+	}
+	ck_assert(a->whole);
+	ck_assert_uint_eq(a->body.len, 4000);
+	for (unsigned i = 0; i < 4000; i++)
+		ck_assert_uint_eq(a->body.data[i], i % 251);
+	world_end();
+}
+END_TEST
+
 START_TEST(connection_window_comes_back_when_a_stream_ends)
 {
 	world_begin(true, false);
@@ -703,6 +741,26 @@ resets_stream(const char *name, const char *value)
 	ck_assert_uint_eq(h2_stats(w.h2)->resets, 1);
 	world_end();
 }
+
+/* Nothing of it stays, not even the wait for its rest. */
+START_TEST(refused_head_is_forgotten)
+{
+	world_begin(false, false);
+	raw_begin();
+	put_request(1, "one", "a b", "c", _i == 0 ? WHOLE : NGHTTP2_FLAG_END_STREAM);
+	ck_assert(feed_raw());
+	ck_assert(!h2_awaits_head(w.s));
+	ck_assert_uint_eq(w.requests, 0);
+	buf_init(&raw, 1000);
+	if (_i == 1)
+		put_frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 1, NULL, 0);
+	put_request(3, "one", NULL, NULL, WHOLE);
+	ck_assert(feed_raw());
+	ck_assert(!h2_awaits_head(w.s));
+	ck_assert_uint_eq(w.requests, 1);
+	world_end();
+}
+END_TEST
 
 START_TEST(fields_that_libnghttp2_refuses)
 {
@@ -1073,6 +1131,7 @@ main(void)
 	tcase_add_loop_test(t, request_and_answer, 0, 4);
 	tcase_add_test(t, head_is_read_as_of_http_1);
 	tcase_add_test(t, body_that_is_not_taken_is_not_acknowledged);
+	tcase_add_test(t, small_frames_are_kept);
 	tcase_add_test(t, connection_window_comes_back_when_a_stream_ends);
 	tcase_add_test(t, answer_comes_as_it_is_made);
 	tcase_add_test(t, answer_that_breaks_off_resets_the_stream);
@@ -1086,6 +1145,7 @@ main(void)
 	tcase_add_test(t, long_head);
 	tcase_add_test(t, many_fields);
 	tcase_add_test(t, fields_that_libnghttp2_refuses);
+	tcase_add_loop_test(t, refused_head_is_forgotten, 0, 2);
 	tcase_add_test(t, rapid_reset);
 	tcase_add_test(t, resets_now_and_then);
 	tcase_add_test(t, made_to_reset);
