@@ -7,6 +7,7 @@
 #include "rpcd/api/gzip.h"
 
 #define BUFFER_KEPT_MAX 65536		/* larger buffers are given back after the request */
+#define UNCOUNTED_BYTES_MAX 16384	/* of an answer: larger ones are in answers_bytes, while they wait */
 
 static void
 recycle(struct buf *b, size_t max)
@@ -170,7 +171,7 @@ answer_finish(struct request *r, unsigned status)
 		status = 500;
 	}
 	compress(r);
-	if (r->api != NULL && r->answer.body.len > BUFFER_KEPT_MAX && !keep_account(r)) {
+	if (r->api != NULL && r->answer.body.len > UNCOUNTED_BYTES_MAX && !keep_account(r)) {
 		replace_body(r, "too many large answers are being sent (see limits.answers_bytes_max)");
 		status = 503;
 	}
