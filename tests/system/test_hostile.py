@@ -588,6 +588,41 @@ def flood_of_bodies():
         wait_for("it is given back", lambda: stats("http_bodies_bytes") == 0)
 
 
+def pipelined_bytes():
+    """Bytes behind requests that wait fill their budget: what comes then breaks off or is refused, in each state, and rpcd goes on."""
+    behind = b"GET /v1/kv/x HTTP/1.1\r\nHost: x\r\n\r\n" * 500
+    limits = {"limits.http_max_conns_per_client": 1000, "limits.bodies_bytes_max": "1M"}
+    with Cluster("127.157.3") as c:
+        n = c.servers(1, rpcd=limits)[0]
+        c.formed([n])
+        n.kv_put("w", b"1")
+        index, pid = n.get("/v1/kv/w").index, n.pid("rpcd")
+        waiters = [connect(n, source="%s.201" % c.net) for _ in range(80)]
+        for s in waiters:
+            s.sendall(b"GET /v1/kv/w?index=%d&wait=5m HTTP/1.1\r\nHost: x\r\n\r\n" % index + behind)
+        wait_for("the budget is full", lambda: len(select.select(waiters, [], [], 0)[0]) >= 80 - (1 << 20) // 16384)
+        for _ in range(3):          # a stream: not an answer that ends
+            s = connect(n)
+            s.sendall(b"GET /v1/agent/monitor HTTP/1.1\r\nHost: x\r\n\r\n" + behind)
+            assert statuses(closed(s)) in ([200], [])
+        # An answer in the queue: 503, for the client that holds most.
+        head, chunk = b"PUT /v1/catalog/register HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"\r\n", b"3e8\r\n" + b"x" * 1000 + b"\r\n"
+        other = connect(n, source="%s.202" % c.net)
+        other.sendall(head + chunk * 300)
+        wait_for("it is read", lambda: int(n.stats("rpcd")["http_bodies_bytes"]) >= 300000)
+        s = connect(n, source="%s.203" % c.net)
+        try:
+            s.sendall(head + chunk * 900)
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        assert statuses(closed(s)) == [503]
+        other.close()
+        for s in waiters:
+            s.close()
+        wait_for("it is given back", lambda: int(n.stats("rpcd")["http_carried_bytes"]) == 0)
+        assert n.pid("rpcd") == pid and n.kv_get("w") == b"1"
+
+
 def unknown_fields():
     """Blocking operations with megabytes that nobody knows keep what is known, in rpcd and in raftd; more than may be is refused."""
     big = b"x" * 1900000
@@ -718,4 +753,5 @@ def newer_versions():
         wait_for("all is given back", lambda: n.stats("raftd")["requests_bytes"] == "0")
 
 
-main(all_of_it, sealed, large_catalog_entries, taken_places, flood_of_bodies, unknown_fields, limits_reached, newer_versions)
+main(all_of_it, sealed, large_catalog_entries, taken_places, flood_of_bodies, pipelined_bytes,
+     unknown_fields, limits_reached, newer_versions)
