@@ -501,6 +501,9 @@ set_tls(struct http *h)
 	curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	curl_easy_setopt(e, CURLOPT_CAINFO, NULL);
 	curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
+	/* What libcurl keeps of authorities comes after on_context(), and sessions look at no certificate again. */
+	curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+	curl_easy_setopt(e, CURLOPT_SSL_SESSIONID_CACHE, 0L);
 	curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_context);
 	curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, h);
 }

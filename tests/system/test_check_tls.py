@@ -180,7 +180,7 @@ def renewed():
         folder, addr = os.path.join(folder_of(base), "archive"), "127.97.41.20"
         os.mkdir(folder)
         ours, live = Authority(folder, "ours"), os.path.join(base, "live")
-        served = ours.issue("server", "IP:" + addr)
+        served, other, ca = ours.issue("server", "IP:" + addr), Authority(folder, "other"), os.path.join(folder, "trusted.pem")
         pairs = [ours.issue("client%d" % i, "DNS:client.example") for i in range(6)]
         os.mkdir(live)
         cert, key = os.path.join(live, "cert.pem"), os.path.join(live, "key.pem")
@@ -206,9 +206,14 @@ def renewed():
             for_checks(os.path.join(live + ".new", os.path.basename(key)))
             os.rename(live, live + ".old")
             os.rename(live + ".new", live)
+
+        def trust(authority):
+            with open(authority.file, "rb") as source, open(ca, "wb") as f:
+                f.write(source.read())
         put(0, "rename")
+        trust(ours)
         with Shown(addr, served, ours) as s:
-            node = one(c, **{"tls.checks.cert_file": cert, "tls.checks.key_file": key, "tls.checks.ca_file": ours.file})
+            node = one(c, **{"tls.checks.cert_file": cert, "tls.checks.key_file": key, "tls.checks.ca_file": ca})
             register_all(node, s)
 
             def shown_by_all(name):
@@ -224,6 +229,13 @@ def renewed():
             put_folder(5)       # beyond its walls
             shown_by_all("client5")
             assert the_process(node, "network") != pid
+            pid = the_process(node, "network")
+            # Authorities hold for the next check of each kind.
+            for authority, becomes in (other, "critical"), (ours, "passing"):
+                trust(authority)
+                for kind in KINDS:
+                    wait_state(node, kind, becomes)
+            assert the_process(node, "network") == pid
             # A key that is none: the checks go on with the old one, and the log says it.
             with open(key + ".new", "w") as f:
                 f.write("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
