@@ -12,7 +12,8 @@
 /* A key of its own for each session, and AEAD; AES with 128 bits costs least, its hash above all. */
 #define CIPHERS "ECDHE+AESGCM+AES128:ECDHE+AESGCM+AES256:ECDHE+CHACHA20"	/* of TLS 1.2 */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"	/* of TLS 1.3 */
-#define GROUPS "X25519:P-256"
+/* P-384 for clients of TLS 1.2 whose certificates have such keys; rpcd-keys signs for these alone (may_sign.c). */
+#define GROUPS "X25519:P-256:P-384"
 /* What the signer knows (enum keys_alg). */
 #define SIGNATURES "ECDSA+SHA256:ECDSA+SHA384:ECDSA+SHA512:ed25519:RSA-PSS+SHA256:RSA-PSS+SHA384:RSA-PSS+SHA512:" \
 	"RSA+SHA256:RSA+SHA384:RSA+SHA512"
@@ -23,12 +24,13 @@
 
 /* The next certificate of a PEM text.  NULL: there is none, or (*bad) it is none. */
 static X509 *
-next_certificate(BIO *text, OSSL_LIB_CTX *library, bool *bad)
+next_certificate(BIO *text, const struct tls_server *s, SSL_CTX *ctx, bool *bad)
 {
-	X509 *cert = X509_new_ex(library, NULL);
+	X509 *cert = X509_new_ex(tls_provider_library(s->provider), NULL);
+	pem_password_cb *refuse = SSL_CTX_get_default_passwd_cb(ctx);	/* without it a terminal would be asked */
 
 	ERR_clear_error();
-	if (cert != NULL && PEM_read_bio_X509(text, &cert, NULL, NULL) != NULL)
+	if (cert != NULL && PEM_read_bio_X509(text, &cert, refuse, NULL) != NULL)
 		return cert;
 	*bad = ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE;
 	X509_free(cert);
@@ -51,7 +53,7 @@ use_chain(struct tls_server *s, SSL_CTX *ctx, struct span pem, char *errbuf, siz
 	bool bad = text == NULL, first = true;
 	X509 *cert;
 
-	while (!bad && (cert = next_certificate(text, tls_provider_library(s->provider), &bad)) != NULL) {
+	while (!bad && (cert = next_certificate(text, s, ctx, &bad)) != NULL) {
 		bad = !add_certificate(ctx, cert, first);
 		first = false;
 		X509_free(cert);
@@ -114,7 +116,7 @@ use_authorities(struct tls_server *s, SSL_CTX *ctx, struct span pem, char *errbu
 	size_t bytes = 0, count = 0;
 	X509 *cert;
 
-	while (!bad && (cert = next_certificate(text, tls_provider_library(s->provider), &bad)) != NULL) {
+	while (!bad && (cert = next_certificate(text, s, ctx, &bad)) != NULL) {
 		bad = !add_authority(SSL_CTX_get_cert_store(ctx), names, cert, &bytes);
 		count++;
 		X509_free(cert);
@@ -178,14 +180,17 @@ prepare_context(struct tls_server *s, SSL_CTX *ctx, const struct tls_identity *i
 	    (!id->only_tls13 || SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1);
 }
 
+/* Suites, too: a ticket of TLS 1.2 would bring back one that was taken out. */
 static void
 bind_identity(struct identity *i, const struct tls_identity *id)
 {
+	const char *ciphers = id->ciphers != NULL ? id->ciphers : CIPHERS;
 	uint8_t ask = (uint8_t)id->ask;
 	crypto_generichash_state h;
 
 	crypto_generichash_init(&h, NULL, 0, sizeof(i->binding));
 	crypto_generichash_update(&h, &ask, 1);
+	crypto_generichash_update(&h, (const uint8_t *)ciphers, strlen(ciphers) + 1);
 	crypto_generichash_update(&h, id->ca.p, id->ca.len);
 	crypto_generichash_final(&h, i->binding, sizeof(i->binding));
 }

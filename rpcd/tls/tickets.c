@@ -5,7 +5,9 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "common/base/clock.h"
 #include "rpcd/tls/tickets.h"
 
 #define NAME_BYTES 16			/* of OpenSSL's form of tickets (RFC 5077, 4) */
@@ -114,20 +116,46 @@ on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *ciph
 	return 0;
 }
 
+/* When the first certificate of the client's chain ends: it goes into the ticket, and from there into the next one. */
+static int
+on_ticket_made(SSL *ssl, void *arg UNUSED)
+{
+	STACK_OF(X509) *chain = SSL_session_reused(ssl) ? NULL : SSL_get0_verified_chain(ssl);
+	int64_t first = INT64_MAX;
+	struct tm tm;
+
+	for (int i = 0; i < sk_X509_num(chain); i++) {
+		int64_t end = ASN1_TIME_to_tm(X509_get0_notAfter(sk_X509_value(chain, i)), &tm) == 1 ? timegm(&tm) : 0;
+
+		first = end < first ? end : first;
+	}
+	return first == INT64_MAX || SSL_SESSION_set1_ticket_appdata(SSL_get0_session(ssl), &first, sizeof(first)) == 1;
+}
+
+static bool
+has_ended(SSL_SESSION *session)
+{
+	int64_t end;
+	size_t len;
+	void *data;
+
+	if (SSL_SESSION_get0_ticket_appdata(session, &data, &len) != 1 || len != sizeof(end))
+		return SSL_SESSION_get0_peer(session) != NULL;
+	memcpy(&end, data, sizeof(end));
+	return end <= clock_wall_ns() / 1000000000;
+}
+
 /*
- * A client's certificate that has expired since its owner has shown it is as good as none: a full handshake, in which
- * it is refused.
+ * A client's certificate that has expired since its owner has shown it, or one that vouches for it, is as good as none:
+ * a full handshake, in which it is refused.
  */
 static SSL_TICKET_RETURN
 on_ticket_read(SSL *ssl UNUSED, SSL_SESSION *session, const unsigned char *name UNUSED, size_t name_len UNUSED,
     SSL_TICKET_STATUS status, void *arg UNUSED)
 {
-	X509 *peer;
-
 	if (status == SSL_TICKET_EMPTY || status == SSL_TICKET_NO_DECRYPT)
 		return SSL_TICKET_RETURN_IGNORE_RENEW;
-	peer = SSL_SESSION_get0_peer(session);
-	if (peer != NULL && X509_cmp_current_time(X509_get0_notAfter(peer)) <= 0)
+	if (has_ended(session))
 		return SSL_TICKET_RETURN_IGNORE_RENEW;
 	return status == SSL_TICKET_SUCCESS_RENEW ? SSL_TICKET_RETURN_USE_RENEW : SSL_TICKET_RETURN_USE;
 }
@@ -139,5 +167,5 @@ tickets_serve(struct tickets *t, SSL_CTX *ctx)
 	(void)SSL_CTX_set_timeout(ctx, TICKET_HOURS_S);
 	return SSL_CTX_set_app_data(ctx, t) == 1 && SSL_CTX_set_num_tickets(ctx, 1) == 1 &&
 	    SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket) == 1 &&
-	    SSL_CTX_set_session_ticket_cb(ctx, NULL, on_ticket_read, NULL) == 1;
+	    SSL_CTX_set_session_ticket_cb(ctx, on_ticket_made, on_ticket_read, NULL) == 1;
 }

@@ -101,8 +101,9 @@ asked_name(SSL *ssl)
 }
 
 /*
- * Before tickets are read: a session is resumed for the same name, the same authorities and the same question for a
- * certificate only.
+ * Before tickets are read: a session is resumed for the same name, the same suites and authorities and the same
+ * question for a certificate only.  A client that sends its second hello with the first has no answer to it yet, and a
+ * thread would read its tickets.
  */
 int
 conn_hello(SSL *ssl, int *alert, void *arg UNUSED)
@@ -111,6 +112,10 @@ conn_hello(SSL *ssl, int *alert, void *arg UNUSED)
 	struct span name = asked_name(ssl);
 	uint8_t lower[TLSEXT_MAXLEN_host_name], bound[BINDING_BYTES];
 
+	if (t->away != NULL && t->away->in_thread) {
+		*alert = SSL_AD_UNEXPECTED_MESSAGE;
+		return SSL_CLIENT_HELLO_ERROR;
+	}
 	for (size_t i = 0; i < name.len; i++)
 		lower[i] = ascii_lower(name.p[i]);
 	crypto_generichash(bound, sizeof(bound), lower, name.len, t->identity->binding, BINDING_BYTES);
@@ -251,6 +256,7 @@ failure_counter(struct tls_server *s, unsigned long error, enum tv_err signing)
 	case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
 	case SSL_R_CERTIFICATE_VERIFY_FAILED:
 	case SSL_R_EXCESSIVE_MESSAGE_SIZE:
+	case SSL_R_WRONG_CURVE:
 		return &st->failed_client_cert;
 	default:
 		return &st->failed_other;

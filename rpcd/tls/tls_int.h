@@ -27,7 +27,7 @@
 struct identity {
 	unsigned shares;		/* one of them is the server's, while it is the newest */
 	SSL_CTX *ssl;
-	uint8_t binding[BINDING_BYTES];	/* a hash: the authorities, and whether a certificate is asked for */
+	uint8_t binding[BINDING_BYTES];	/* a hash: suites, authorities, and whether a certificate is asked for */
 };
 
 struct tls_server {

@@ -430,6 +430,34 @@ START_TEST(second_hello_is_answered)
 }
 END_TEST
 
+/* Who knows what will be asked for can send the second hello with the first: a thread does not read it. */
+START_TEST(second_hello_comes_too_early)
+{
+	server_usual();
+	SSL_CTX *c = client_new(TLS1_3_VERSION);
+	char hellos[4096];
+	struct pair p, again;
+	ssize_t n, m;
+
+	ck_assert_int_eq(SSL_CTX_set1_groups_list(c, "P-521:P-256"), 1);
+	pair_open(&p, c, NULL, NULL);
+	ck_assert_int_eq(SSL_do_handshake(p.client), -1);
+	ck_assert_int_gt(n = recv(p.fd[0], hellos, sizeof(hellos), MSG_PEEK), 0);
+	ck_assert_int_eq(shake_server(&p), 0);
+	ck_assert_int_eq(SSL_do_handshake(p.client), -1);
+	ck_assert_int_gt(m = recv(p.fd[0], hellos + n, sizeof(hellos) - (size_t)n, MSG_PEEK), 0);
+	ck_assert_int_eq(shake_server(&p), 0);
+	pair_close(&p);
+	pair_open(&again, c, NULL, NULL);
+	ck_assert_int_eq(send(again.fd[1], hellos, (size_t)(n + m), 0), n + m);
+	ck_assert_int_eq(shake_server(&again), -1);
+	ck_assert_uint_eq(signed_count, 1);
+	ck_assert_uint_eq(stats_now().failed_other, 1);
+	pair_close(&again);
+	SSL_CTX_free(c);
+}
+END_TEST
+
 START_TEST(protocol_is_chosen)
 {
 	static const struct { const char *asks; size_t n; bool works, h2; } rows[] = {
@@ -462,6 +490,7 @@ START_TEST(resumed_without_the_signer)
 	ck_assert_ptr_nonnull(newest);
 	SSL_SESSION_up_ref(newest);
 	SSL_SESSION *first = newest;
+	char why[512];
 	signer_shut(true);
 	ck_assert(converse(c, first, "a.example"));
 	ck_assert(converse(c, newest, "A.Example"));
@@ -472,6 +501,10 @@ START_TEST(resumed_without_the_signer)
 	/* The certificate is another one: what was agreed stays. */
 	identify_well(TLS_ASK_NOTHING, NULL);
 	ck_assert(converse(c, first, "a.example"));
+	/* Suites were taken out. */
+	ck_assert_int_eq(identify(TLS_ASK_NOTHING, NULL, false, "ECDHE-ECDSA-AES256-GCM-SHA384", why, sizeof(why)),
+	    TV_OK);
+	ck_assert(!converse(c, first, "a.example"));
 	/* Clients are asked now: all begin again. */
 	identify_well(TLS_ASK, &authority);
 	ck_assert(!converse(c, first, "a.example"));
@@ -509,6 +542,31 @@ START_TEST(clients_certificate_names_it)
 }
 END_TEST
 
+/* A key on another curve than sessions are agreed on mostly; on one that nobody agrees on TLS 1.2 has no place for it. */
+START_TEST(clients_keys_have_curves)
+{
+	static const struct { const char *curve; bool works[2]; } rows[] = {
+		{ "P-384", { true, true } }, { "P-521", { false, true } },
+	};
+
+	server_usual();
+	identify_well(TLS_REQUIRE, &authority);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct certificate other = certificate_new(EVP_EC_gen(rows[i].curve), "other", &authority, NULL, 1000);
+		SSL_CTX *c = client_new(versions[_i]);
+		struct pair p;
+
+		client_certificate(c, &other);
+		pair_open(&p, c, NULL, NULL);
+		ck_assert_int_eq(pair_shake(&p), rows[i].works[_i]);
+		pair_close(&p);
+		SSL_CTX_free(c);
+		certificate_done(&other);
+	}
+	ck_assert_uint_eq(stats_now().failed_client_cert, _i == 0 ? 1 : 0);
+}
+END_TEST
+
 /* One that expires does so for its tickets, too. */
 START_TEST(expired_certificate_resumes_nothing)
 {
@@ -529,6 +587,33 @@ START_TEST(expired_certificate_resumes_nothing)
 	pair_close(&p);
 	SSL_CTX_free(c);
 	certificate_done(&brief);
+}
+END_TEST
+
+/* So does one that vouches for it, also where each ticket was had for another one. */
+START_TEST(expired_authority_resumes_nothing)
+{
+	struct certificate brief = certificate_new(EVP_EC_gen("P-256"), "brief", NULL, NULL, 4),
+	    client = certificate_new(EVP_EC_gen("P-256"), "client", &brief, NULL, 1000);
+	SSL_CTX *c = client_new(versions[_i]);
+	struct pair p;
+
+	server_usual();
+	identify_well(TLS_REQUIRE, &brief);
+	client_certificate(c, &client);
+	ck_assert(!converse(c, NULL, NULL));
+	ck_assert(converse(c, newest, NULL));
+	ck_assert(converse(c, newest, NULL));
+	while (X509_cmp_current_time(X509_get0_notAfter(brief.cert)) > 0)
+		poll(NULL, 0, 50);
+	pair_open(&p, c, newest, NULL);
+	pair_shake(&p);
+	ck_assert_int_eq(p.shaken, -1);
+	ck_assert_uint_eq(stats_now().failed_client_cert, 1);
+	pair_close(&p);
+	SSL_CTX_free(c);
+	certificate_done(&brief);
+	certificate_done(&client);
 }
 END_TEST
 
@@ -1049,10 +1134,13 @@ suite(void)
 	tcase_add_loop_test(t, each_kind_of_key_signs_elsewhere, 0, 12);
 	tcase_add_test(t, rsa_signs_in_each_way);
 	tcase_add_test(t, second_hello_is_answered);
+	tcase_add_test(t, second_hello_comes_too_early);
 	tcase_add_test(t, protocol_is_chosen);
 	tcase_add_loop_test(t, resumed_without_the_signer, 0, 2);
 	tcase_add_loop_test(t, clients_certificate_names_it, 0, 2);
+	tcase_add_loop_test(t, clients_keys_have_curves, 0, 2);
 	tcase_add_loop_test(t, expired_certificate_resumes_nothing, 0, 2);
+	tcase_add_loop_test(t, expired_authority_resumes_nothing, 0, 2);
 	tcase_add_loop_test(t, clients_that_show_none, 0, 2);
 	tcase_add_test(t, odd_names_are_printable);
 	tcase_add_loop_test(t, silent_signer_delays_only_those_who_need_it, 0, 2);
