@@ -565,22 +565,23 @@ serve_https(struct rpcd *p)
 }
 
 /* Certificates of HTTPS: the first ones, or others.  Without any rpcd is not ready. */
-static void
+static bool
 on_key_files(void *ctx, const struct keys_files *files)
 {
 	struct rpcd *p = ctx;
 	enum tv_err err = tls_renewal_take(p->tls_renewal, files);
 
 	if (p->has_certificate)
-		return;
+		return err == TV_OK;
 	if (err == TV_OK && (err = serve_https(p)) != TV_OK)
 		log_err("rpcd", "no memory for HTTPS");
 	if (err != TV_OK) {
 		daemon_quit(1);
-		return;
+		return false;
 	}
 	daemon_ready("serving");
 	p->has_certificate = true;
+	return true;
 }
 
 /* Logged already. */

@@ -147,25 +147,28 @@ take_pair(struct holder *h, struct pair *fresh)
 	send_files(h);
 }
 
-/* One that has ended already does not take the place of one that has not. */
+/* One that has ended already, or is not valid yet, does not take the place of one that is good. */
 static bool
-is_older(const struct holder *h, const struct pair *fresh)
+is_worse(const struct holder *h, const struct pair *fresh)
 {
+	const struct pair *old = &h->pairs[0];
 	int64_t now = clock_wall_ns() / MONO_S(1).ns;
 
-	return h->pairs[0].key != NULL && fresh->not_after < now && h->pairs[0].not_after >= now;
+	return old->key != NULL && (fresh->not_after < now || fresh->not_before > now) && old->not_after >= now &&
+	    old->not_before <= now;
 }
 
+/* always: they are told though they are the same, as rpcd may have had no memory for them. */
 static void
-read_files(struct holder *h)
+read_files(struct holder *h, bool always)
 {
 	struct pair_paths paths = paths_of(h);
 	struct pair fresh;
 	enum tv_err err = pair_load(&paths, &fresh, h->why, sizeof(h->why));
 
-	if (err == TV_OK && is_older(h, &fresh)) {
-		err = tv_fail(h->why, sizeof(h->why), TV_EINVAL, "%s: the certificate has ended, and the one before "
-		    "has not", paths.cert);
+	if (err == TV_OK && is_worse(h, &fresh)) {
+		err = tv_fail(h->why, sizeof(h->why), TV_EINVAL, "%s: the certificate has ended or is not valid yet, "
+		    "and the one before is good", paths.cert);
 		pair_done(&fresh);
 	}
 	if (err != TV_OK) {
@@ -182,7 +185,7 @@ read_files(struct holder *h)
 		return;
 	}
 	pair_done(&fresh);
-	if (told)
+	if (told || always)
 		send_files(h);		/* all is well again */
 }
 
@@ -202,10 +205,11 @@ look_at_files(struct holder *h, bool always)
 	struct pair_paths paths = paths_of(h);
 	uint64_t marks = pair_marks(&paths);
 
-	if (always || marks != h->marks) {
+	/* What was no good may be good now by itself: a folder on the way was opened, a certificate's time has come. */
+	if (always || marks != h->marks || h->bad_since.ns != 0) {
 		h->marks = marks;
 		h->bad_told = h->bad_told && !always;
-		read_files(h);
+		read_files(h, always);
 	}
 	tell_bad(h);
 }

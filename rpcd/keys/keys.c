@@ -43,6 +43,7 @@ struct keys {
 	struct helper *helper;
 	ev_async async;
 	bool has_files;
+	bool has_key;			/* the process that serves told of files, so it has their key */
 	uint8_t mark[MARK_BYTES];	/* of the files that on_files was told of */
 	struct keys_stats stats;	/* but for what is counted below */
 
@@ -106,6 +107,7 @@ on_serve(void *ctx, struct chan *c)
 	struct keys *k = ctx;
 
 	(void)chan_send_record(c, MSG_KEYS_SERVE, 0, &empty_schema, NULL);
+	k->has_key = false;
 	pthread_mutex_lock(&k->lock);
 	send_questions(k, c);
 	pthread_mutex_unlock(&k->lock);
@@ -168,6 +170,7 @@ take_files(struct keys *k, struct span body)
 		.chain = m.chain, .ca = m.ca, .number = m.number, .not_after = (int64_t)m.not_after,
 		.ca_not_after = (int64_t)m.ca_not_after, .subject = m.subject,
 	};
+	k->has_key = true;
 	k->stats.bad_why[0] = '\0';
 	if (!are_others(k, &f))
 		return TV_OK;
@@ -176,7 +179,8 @@ take_files(struct keys *k, struct span body)
 	k->stats.changes++;
 	k->stats.not_after = f.not_after;
 	k->stats.ca_not_after = f.ca_not_after;
-	k->conf.on_files(k->conf.ctx, &f);
+	if (!k->conf.on_files(k->conf.ctx, &f))
+		memset(k->mark, 0, sizeof(k->mark));
 	return TV_OK;
 }
 
@@ -194,7 +198,8 @@ take_bad(struct keys *k, struct span body)
 	}
 	log_safe(m.why, k->stats.bad_why, sizeof(k->stats.bad_why));
 	k->stats.bad++;
-	log_err(TAG, "%s%s", k->stats.bad_why, k->has_files ? ": the certificate and key from before go on" : "");
+	log_err(TAG, "%s%s", k->stats.bad_why, k->has_key ? ": the certificate and key from before go on" :
+	    k->has_files ? ": no process has the key any more, and no new session begins" : "");
 	k->conf.on_bad(k->conf.ctx, k->stats.bad_why);
 	return TV_OK;
 }

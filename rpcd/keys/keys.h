@@ -57,8 +57,11 @@ struct keys_conf {
 	int monitor;			/* of keys_monitor_start() */
 	const struct rpcd_conf *conf;	/* borrowed; tls for HTTPS is what is read */
 	int log_level;			/* enum log_level: at the start */
-	/* From the loop: the first ones, and others than before.  Logged already. */
-	void (*on_files)(void *ctx, const struct keys_files *files);
+	/*
+	 * From the loop: the first ones, and others than before.  Logged already.  False: they could not be taken, and
+	 * come again at the next reload.
+	 */
+	bool (*on_files)(void *ctx, const struct keys_files *files);
 	/*
 	 * From the loop: what the files hold cannot be used, and those before, if any, go on.  A sentence that begins
 	 * with a path.  Logged already, once for each state of the files.

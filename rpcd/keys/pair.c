@@ -14,7 +14,7 @@
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/rsa.h>
-#include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include "common/base/dirs.h"
 #include "common/base/file.h"
@@ -31,16 +31,22 @@
 #define CA_FILES_MAX 1024
 #define RSA_BITS_LEAST 2048
 #define RSA_BITS_MOST 8192
+#define STRENGTH_LEAST 112		/* bits: what rpcd's contexts of TLS take (SECURITY_LEVEL 2) */
 #define PATH_BYTES 4096
 
 bool
 pair_begin(void)
 {
+	/* Of signatures in certificates, by name: is_too_weak(). */
+	const EVP_MD *const digests[] = { EVP_sha224(), EVP_sha256(), EVP_sha384(), EVP_sha512() };
 	uint8_t random[16];
 
 	/* An openssl.cnf could name modules and engines that are code of others, in the process that holds the keys. */
 	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | LESS_MEMORY, NULL) != 1)
 		return false;
+	for (size_t i = 0; i < sizeof(digests) / sizeof(digests[0]); i++)
+		if (EVP_add_digest(digests[i]) != 1)
+			return false;
 	(void)CRYPTO_secure_malloc_init(SECURE_BYTES, SECURE_LEAST);	/* without it memory is wiped only */
 	return RAND_bytes(random, sizeof(random)) == 1;		/* starts the default provider, too */
 }
@@ -83,8 +89,9 @@ read_link(const char *path, char dst[PATH_BYTES])
 	return snprintf(dst, PATH_BYTES, "%.*s%s", (int)n, path, target) < PATH_BYTES;
 }
 
+/* A remedy is named for keys alone: what is taken for a certificate may be a file that others are not to read. */
 static enum tv_err
-fail_to_open(const char *path, const char *mode, char *why, size_t cap)
+fail_to_open(const char *path, bool is_key, char *why, size_t cap)
 {
 	char target[PATH_BYTES], folder[PATH_BYTES];
 
@@ -93,19 +100,23 @@ fail_to_open(const char *path, const char *mode, char *why, size_t cap)
 	const char *closed = closed_folder(path, folder);
 	if (closed[0] == '\0' && read_link(path, target))
 		closed = closed_folder(target, folder);
+	if (!is_key)
+		return tv_fail(why, cap, TV_EPERM, "%s: the user of \"rpcd: keys\" may not %s%s: certificates are "
+		    "to be where everybody can read them", path, closed[0] != '\0' ? "enter the folder " : "read it",
+		    closed);
 	if (closed[0] != '\0')
 		return tv_fail(why, cap, TV_EPERM, "%s: the user of \"rpcd: keys\" may not enter the folder %s: chgrp "
 		    "_keys %s; chmod g+x %s", path, closed, closed, closed);
-	return tv_fail(why, cap, TV_EPERM, "%s: the user of \"rpcd: keys\" may not read it: chgrp _keys %s; chmod %s "
-	    "%s", path, path, mode, path);
+	return tv_fail(why, cap, TV_EPERM, "%s: the user of \"rpcd: keys\" may not read it: chgrp _keys %s; chmod "
+	    "640 %s", path, path, path);
 }
 
 /* The file, whole, and what it is by fstat(2); *fd is the caller's. */
 static enum tv_err
-open_file(const char *path, const char *mode, size_t most, int *fd, struct stat *st, char *why, size_t cap)
+open_file(const char *path, bool is_key, size_t most, int *fd, struct stat *st, char *why, size_t cap)
 {
 	if ((*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) < 0)
-		return fail_to_open(path, mode, why, cap);
+		return fail_to_open(path, is_key, why, cap);
 	if (fstat(*fd, st) != 0)
 		return tv_fail(why, cap, TV_ESYS, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(st->st_mode))
@@ -210,7 +221,7 @@ load_key(const char *path, EVP_PKEY **out, char *why, size_t cap)
 	struct stat st;
 	uint8_t *text = NULL;
 	int fd;
-	enum tv_err err = open_file(path, "640", KEY_FILE_BYTES_MAX, &fd, &st, why, cap);
+	enum tv_err err = open_file(path, true, KEY_FILE_BYTES_MAX, &fd, &st, why, cap);
 
 	if (err == TV_OK)
 		err = check_owner(path, &st, why, cap);
@@ -230,14 +241,29 @@ load_key(const char *path, EVP_PKEY **out, char *why, size_t cap)
 /* -- certificates -- */
 
 static int64_t
-end_of(const X509 *x)
+seconds_of(const ASN1_TIME *t)
 {
 	struct tm tm;
 
-	if (ASN1_TIME_to_tm(X509_get0_notAfter(x), &tm) != 1)
+	if (ASN1_TIME_to_tm(t, &tm) != 1)
 		return 0;
-	int64_t end = timegm(&tm);
-	return end < 0 ? 0 : end;
+	int64_t s = timegm(&tm);
+	return s < 0 ? 0 : s;
+}
+
+/* OpenSSL would refuse it in rpcd, when the key before is wiped soon. */
+static bool
+is_too_weak(X509 *x, bool first)
+{
+	const EVP_PKEY *key = X509_get0_pubkey(x);
+	int bits = 0;
+
+	/* That of the first is ours, of which check_kind() has more to say. */
+	if (!first && (key == NULL || EVP_PKEY_get_security_bits(key) < STRENGTH_LEAST))
+		return true;
+	if ((X509_get_extension_flags(x) & EXFLAG_SS) != 0)
+		return false;
+	return X509_get_signature_info(x, NULL, NULL, &bits, NULL) != 1 || bits < STRENGTH_LEAST;
 }
 
 /* What is to be done with each certificate of a file. */
@@ -271,8 +297,8 @@ put_pem(const X509 *x, struct buf *out)
 static enum tv_err
 take_certificate(struct reading *r, X509 *x, char *why, size_t cap)
 {
-	int64_t end = end_of(x);
-	bool put = put_pem(x, r->out);
+	int64_t end = seconds_of(X509_get0_notAfter(x));
+	bool put = put_pem(x, r->out), weak = r->want_first && is_too_weak(x, r->count == 0);
 
 	if (r->not_after == 0 || end < r->not_after)
 		r->not_after = end;
@@ -282,6 +308,9 @@ take_certificate(struct reading *r, X509 *x, char *why, size_t cap)
 		X509_free(x);
 	if (++r->count > r->most || !put)
 		return tv_fail(why, cap, TV_EINVAL, "%s: holds too many certificates", r->path);
+	if (weak)
+		return tv_fail(why, cap, TV_EINVAL, "%s: its certificate %u is too weak (SHA-1, or a short key)",
+		    r->path, r->count);
 	return TV_OK;
 }
 
@@ -315,7 +344,7 @@ load_certificates(struct reading *r, size_t most, char *why, size_t cap)
 	struct buf text = BUF_INIT(most + 4096);
 	struct stat st;
 	int fd;
-	enum tv_err err = open_file(r->path, "644", most, &fd, &st, why, cap);
+	enum tv_err err = open_file(r->path, false, most, &fd, &st, why, cap);
 
 	text.secret = true;
 	if (err == TV_OK && (err = file_read_fd(fd, &text)) != TV_OK)
@@ -367,7 +396,7 @@ load_folder(struct reading *r, const char *folder, char *why, size_t cap)
 	unsigned files = 0;
 
 	if (n < 0)
-		return fail_to_open(folder, "755", why, cap);
+		return fail_to_open(folder, false, why, cap);
 	for (int i = 0; i < n && err == TV_OK; i++) {
 		if (!is_file_name(folder, names[i]->d_name, path))
 			continue;
@@ -445,7 +474,8 @@ load_pair(const struct pair_paths *paths, struct pair *out, X509 **first, char *
 		return tv_fail(why, cap, TV_EINVAL, "%s: its key is not that of the first certificate in %s",
 		    paths->key, paths->cert);
 	}
-	out->not_after = end_of(*first);
+	out->not_before = seconds_of(X509_get0_notBefore(*first));
+	out->not_after = seconds_of(X509_get0_notAfter(*first));
 	take_subject(*first, out);
 	if (take_number(out))
 		return TV_OK;

@@ -25,16 +25,16 @@ struct pair {
 	struct evp_pkey_st *key;
 	struct buf chain, ca;	/* PEM, nothing but certificates */
 	uint64_t number;	/* from the public key; never 0 */
-	int64_t not_after, ca_not_after;	/* s since 1970; ca_not_after: the first of ca; 0: no ca */
+	int64_t not_before, not_after, ca_not_after;	/* s since 1970; ca_not_after: the first of ca; 0: no ca */
 	char subject[PAIR_SUBJECT_BYTES];
 };
 
 /* Once, before the first: the library, and locked memory for keys, which the system may not have. */
 bool pair_begin(void);
 /*
- * Reads all of them.  They must be what they are said to be, the key readable to its owner, root and this process'
- * group alone, and the key that of the first certificate.  Else TV_EINVAL, or TV_EPERM, or TV_ESYS, and a sentence that
- * begins with a path; *out holds nothing.
+ * Reads all of them. They must be what they are said to be, the key readable to its owner, root and this process'
+ * group alone, the key that of the first certificate, and none of the chain too weak for rpcd to serve it (112 bits).
+ * Else TV_EINVAL, or TV_EPERM, or TV_ESYS, and a sentence that begins with a path; *out holds nothing.
  */
 enum tv_err pair_load(const struct pair_paths *paths, struct pair *out, char *why, size_t cap);
 void pair_done(struct pair *p);

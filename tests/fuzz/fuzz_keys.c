@@ -177,7 +177,7 @@ feed_program(const uint8_t *data, size_t size)
 
 /* -- at rpcd -- */
 
-static void
+static bool
 on_files(void *ctx, const struct keys_files *f)
 {
 	uint64_t *sum = ctx;
@@ -190,6 +190,7 @@ on_files(void *ctx, const struct keys_files *f)
 		*sum += f->ca.p[i];
 	for (size_t i = 0; i < f->subject.len; i++)
 		*sum += f->subject.p[i];
+	return f->subject.len % 2 == 0;
 }
 
 static void

@@ -248,6 +248,10 @@ def test_files_that_are_no_good():
             give(os.path.join(wild, "server-key.pem"))
             os.chmod(wild, 0o777)
             cases.append((cert, os.path.join(wild, "server-key.pem"), ("writable by everybody",)))
+            path = os.path.join(d, "others")
+            shutil.copy(cert, path)
+            os.chmod(path, 0o600)
+            cases.append((path, private, (path, "may not read it: certificates are to be where everybody can read them")))
         for c, p, words in cases:
             with Keys(c, p) as k:
                 k.bad(*words)
