@@ -166,12 +166,33 @@ open_monitors(struct rpcd *p, char *errbuf, size_t cap)
 	return check_monitor_start(&conf, &p->docker_monitor, errbuf, cap);
 }
 
+/* Where we are now a relative folder after -c would be another one: the last -c holds. */
+static void
+execute(const char *path, char **argv, const char *conf_dir)
+{
+	static char option[] = "-c";
+	size_t n = 0;
+	char **args;
+
+	while (argv[n] != NULL)
+		n++;
+	if ((args = calloc(n + 3, sizeof(*args))) == NULL)
+		return;
+	memcpy(args, argv, n * sizeof(*args));
+	if (n > 1 && strcmp(args[n - 1], "--") == 0)
+		n--;			/* behind it there would be no options */
+	args[n++] = option;
+	args[n] = (char *)(uintptr_t)conf_dir;
+	execv(path, args);
+	free(args);
+}
+
 /*
  * HTTPS needs OpenSSL, which costs memory only where it is linked: the same program is there with it, beside this one.
  * It starts anew; nothing is open yet that would stay open.
  */
 static enum tv_err
-become_program_with_tls(const struct rpcd *p, char *errbuf, size_t cap)
+become_program_with_tls(const struct rpcd *p, const char *conf_dir, char *errbuf, size_t cap)
 {
 	char path[PATH_BYTES_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(PROGRAM_WITH_TLS));
@@ -181,7 +202,7 @@ become_program_with_tls(const struct rpcd *p, char *errbuf, size_t cap)
 	path[n] = '\0';
 	char *slash = strrchr(path, '/');
 	strcpy(slash == NULL ? path : slash + 1, PROGRAM_WITH_TLS);
-	execv(path, p->argv);
+	execute(path, p->argv, conf_dir);
 	return tv_fail(errbuf, cap, TV_ESYS, "%s: %s (it is rpcd with HTTPS, and stays beside it: install both)", path,
 	    strerror(errno));
 }
@@ -193,7 +214,7 @@ opening_open(struct daemon_spec *d, char *errbuf, size_t cap)
 	enum tv_err err;
 
 	if (p->conf.https_port != 0 && !tls_server_is_built())
-		return become_program_with_tls(p, errbuf, cap);
+		return become_program_with_tls(p, d->conf_dir, errbuf, cap);
 	p->spec = d;
 	snprintf(p->gossipd_path, sizeof(p->gossipd_path), "%s/gossipd.sock", p->cluster.run_dir);
 	snprintf(p->raftd_path, sizeof(p->raftd_path), "%s/raftd.sock", p->cluster.run_dir);
