@@ -16,6 +16,7 @@ import h2peer  # noqa: E402
 from checking import one, register, state, the_process, wait_state  # noqa: E402
 from cluster import Cluster, main  # noqa: E402
 from h2peer import SERVING, H2Server  # noqa: E402
+from procmem import memory  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 KINDS = "HTTP", "GRPC", "H2PING", "TCP"
@@ -131,20 +132,7 @@ def private(path):
 
 
 def has_memory(pid, texts):
-    with open("/proc/%d/maps" % pid) as f, open("/proc/%d/mem" % pid, "rb", 0) as memory:
-        for line in f:
-            area, mode = line.split()[:2]
-            if mode[:2] != "rw":
-                continue
-            begin, end = (int(n, 16) for n in area.split("-"))
-            try:
-                memory.seek(begin)
-                bytes_ = memory.read(end - begin)
-            except (OSError, ValueError):
-                continue
-            if any(t in bytes_ for t in texts):
-                return True
-    return False
+    return any(t in piece for piece in memory(pid) for t in texts)
 
 
 def client_certificate():
