@@ -158,7 +158,7 @@ become_ordinary(const struct passwd *pw)
 	    setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0);
 }
 
-/* The user that the daemons run as when root starts them: the caller of sudo, else the user "nobody". */
+/* The user that the daemons run as when root starts them: the one of SUDO_UID, else that with the name "nobody". */
 static const struct passwd *
 ordinary_user(void)
 {

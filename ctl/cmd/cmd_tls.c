@@ -32,7 +32,7 @@ option(const struct ctl *ctl, const char *name, const char *otherwise)
 	return value != NULL ? value : otherwise;
 }
 
-/* -- what is asked for -- */
+/* -- options of the verbs -- */
 
 static bool
 take_days(const struct ctl *ctl, unsigned otherwise, struct certs_wish *w)

@@ -1,4 +1,4 @@
-/* Where rpcd is reached, from options and the environment: addresses in every spelling, and who asks for TLS. */
+/* Where rpcd is reached, from options and the environment: addresses in every spelling, and what asks for TLS. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -330,7 +330,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* Its time is over before an answer is there; and a late answer hurts nobody. */
+/* Its deadline passes before the process answers; an answer that comes later is dropped. */
 START_TEST(given_up)
 {
 	struct wish w;
