@@ -16,6 +16,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, Cluster, main, rpcd_conf, skip  # noqa: E402
+from procs import keys_process  # noqa: E402
 from recorded import EXCLUDED, IN_CLEAR, LAST, OF_SERVERS, expect_passes, needs_acl, recorded  # noqa: E402
 from tlskit import tls  # noqa: E402
 from waiting import wait_for  # noqa: E402
@@ -117,21 +118,6 @@ def ask(s, path="/v1/status/leader", method="GET", body=b"", headers=()):
     s.sendall("\r\n".join(head + ["", ""]).encode() + body)
     head, body = head_and_body(s)
     return int(head.split()[1]), body
-
-
-def the_keys(node):
-    """The process id of "rpcd: keys", not of its monitor, which has the same name."""
-    def children(pid):
-        with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-            return [int(n) for n in f.read().split()]
-
-    def title(pid):
-        try:
-            with open("/proc/%d/comm" % pid) as f:
-                return f.read().strip()
-        except OSError:
-            return ""
-    return next((c for m in children(node.pid("rpcd")) for c in children(m) if title(c) == "rpcd: keys"), None)
 
 
 # -- what it is for ----------------------------------------------------------
@@ -457,7 +443,7 @@ def test_signer_that_stands_still():
         ctx = site.context()
         with site.connect(ctx) as kept:
             ask(kept)
-            pid = wait_for("the signer", lambda: the_keys(site.node))
+            pid = wait_for("the signer", lambda: keys_process(site.node))
             os.kill(pid, signal.SIGSTOP)
             frozen = time.monotonic()
             waiting = threading.Thread(target=lambda: is_refused(site, site.context()), daemon=True)
@@ -469,8 +455,8 @@ def test_signer_that_stands_still():
             wait_for("new sessions", lambda: not is_refused(site, site.context()), 30)
             took = time.monotonic() - frozen
             assert took < 15, took           # ten, and a machine that does much else
-            assert the_keys(site.node) != pid
-            os.kill(the_keys(site.node), signal.SIGKILL)
+            assert keys_process(site.node) != pid
+            os.kill(keys_process(site.node), signal.SIGKILL)
             assert not is_refused(site, site.context())
             assert ask(kept)[0] == 200
             waiting.join(60)

@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from cluster import BUILD, USERS, Cluster, ensure_users, main, moved, skip  # noqa: E402
 from inject import inside, missing  # noqa: E402
 from procmem import memory  # noqa: E402
+from procs import children, keys_process, title  # noqa: E402
 from tvframe import HEAD, MSG, REPLY, pack, unpack  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
@@ -436,12 +437,6 @@ def https(cluster, cert, key, **more):
                        raftd={"bootstrap": True})
 
 
-def the_keys(node):
-    """The process id of "rpcd: keys" of this node, not of its monitor, which has the same name."""
-    monitors = children(node.pid("rpcd"))
-    return next((c for m in monitors for c in children(m) if title(c) == "rpcd: keys"), None)
-
-
 def ready(node):
     """Certificates are there: not before is rpcd ready, though it serves plain HTTP already."""
     node.up()
@@ -458,19 +453,6 @@ def shaken(node, cert):
         return connection.getresponse().status
     finally:
         connection.close()
-
-
-def children(pid):
-    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-        return [int(n) for n in f.read().split()]
-
-
-def title(pid):
-    try:
-        with open("/proc/%d/comm" % pid) as f:
-            return f.read().strip()
-    except OSError:
-        return ""
 
 
 def test_no_start_without_a_key():
@@ -541,24 +523,24 @@ def test_killed_and_frozen():
         node = https(c, cert, private).start()
         ready(node)
         for sent, deaths in ((signal.SIGKILL, "1"), (signal.SIGSTOP, "2")):
-            pid = wait_for("its process", lambda: the_keys(node))
+            pid = wait_for("its process", lambda: keys_process(node))
             since = time.monotonic()
             os.kill(pid, sent)
             if sent == signal.SIGKILL:
                 assert shaken(node, cert) == 200        # it waits for the next process
-            wait_for("another one", lambda: the_keys(node) not in (None, pid), PATIENCE_S)
+            wait_for("another one", lambda: keys_process(node) not in (None, pid), PATIENCE_S)
             print("%.1f s" % (time.monotonic() - since))
             wait_for("it was counted", lambda: node.stats("rpcd")["keys_process_deaths"] == deaths)
             wait_for("it runs", lambda: "restarted" in node.stats("rpcd")["helper_keys"])
             assert shaken(node, cert) == 200
         stats = node.stats("rpcd")
         assert (stats["keys_process_stuck"], stats["keys_files_changed"]) == ("1", "1"), stats
-        pid = the_keys(node)
+        pid = keys_process(node)
         with open(private, "w") as f:
             f.write("no key\n")
         node.signal(signal.SIGHUP, "rpcd")
         wait_for("it is told", lambda: "no private key" in node.stats("rpcd")["keys_trouble"], PATIENCE_S)
-        assert the_keys(node) == pid and shaken(node, cert) == 200
+        assert keys_process(node) == pid and shaken(node, cert) == 200
         assert ": the certificate and key from before go on" in node.log("rpcd")
         # Other paths, and walls that do not let them be read: another process, which has to have a key before it takes over.
         with tempfile.TemporaryDirectory(prefix="tv-keys-", dir="/opt") as other:
@@ -572,11 +554,11 @@ def test_killed_and_frozen():
                 node.signal(signal.SIGHUP, "rpcd")
             reload()
             wait_for("it is told", lambda: fresh[1] + ": others can read or write the key" in node.log("rpcd"), PATIENCE_S)
-            assert the_keys(node) == pid
+            assert keys_process(node) == pid
             os.chmod(fresh[1], 0o640)
             reload()
             wait_for("it has taken over", lambda: node.stats("rpcd")["keys_files_changed"] == "2", PATIENCE_S)
-            assert the_keys(node) != pid and shaken(node, fresh[0]) == 200 and "another certificate from now on: CN = elsewhere" in node.log("rpcd")
+            assert keys_process(node) != pid and shaken(node, fresh[0]) == 200 and "another certificate from now on: CN = elsewhere" in node.log("rpcd")
             assert node.stats("rpcd")["keys_trouble"] == ""
 
 
@@ -603,7 +585,7 @@ def test_one_process_has_the_key():
                 for pid in processes(node.pid(daemon)):
                     if any(f in piece for piece in memory(pid) for f in forms):
                         holders.add(pid)
-            assert holders == {the_keys(node)}, [(p, title(p)) for p in holders]
+            assert holders == {keys_process(node)}, [(p, title(p)) for p in holders]
             node.signal(signal.SIGHUP, "rpcd")
             wait_for("it was reloaded", lambda: node.log("rpcd").count("configuration reloaded") > round)
 
@@ -617,7 +599,7 @@ def test_from_inside():
         cert, private = make(d)
         node = https(c, cert, private).start()
         ready(node)
-        pid, at = the_keys(node), -100
+        pid, at = keys_process(node), -100
 
         def c_open(path, flags=0):
             return "openat", at, path.encode() + b"\0", flags, 0o600

@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import diskfault  # noqa: E402
 import netns  # noqa: E402
 from cluster import TOP, ensure_users, main, skip  # noqa: E402
+from procs import children  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 
@@ -40,11 +41,10 @@ class Container:
         self.ok("ip", "link", "set", "lo", "up")
 
     def first_process(self):
-        with open("/proc/%d/task/%d/children" % (self.holder.pid, self.holder.pid)) as f:
-            pids = f.read().split()
+        pids = children(self.holder.pid)
         if not pids:
             return None
-        pid = int(pids[0])
+        pid = pids[0]
         return pid if os.path.basename(os.readlink("/proc/%d/exe" % pid)) == "sleep" else None
 
     def ok(self, *cmd, input=None):

@@ -542,7 +542,7 @@ START_TEST(clients_certificate_names_it)
 }
 END_TEST
 
-/* TLS 1.2 admits a client's key only on a curve of the key exchange: P-384 is one, P-521 is not.  TLS 1.3 admits both. */
+/* TLS 1.2 admits a client's key only on a curve of the key exchange: P-384 is one, P-521 is none.  TLS 1.3 has both. */
 START_TEST(clients_keys_have_curves)
 {
 	static const struct { const char *curve; bool works[2]; } rows[] = {

@@ -13,6 +13,7 @@ import tempfile
 
 import netns
 from cluster import BUILD
+from procs import children
 from waiting import wait_for
 
 SYSTEMD = "/lib/systemd/systemd"
@@ -153,11 +154,10 @@ class Machine:
         if self.holder.poll() is not None:
             with open(self.errors) as f:
                 raise RuntimeError("%s did not start: %s" % (self.name, f.read()))
-        with open("/proc/%d/task/%d/children" % (self.holder.pid, self.holder.pid)) as f:
-            pids = f.read().split()
+        pids = children(self.holder.pid)
         if not pids:
             return None
-        pid = int(pids[0])
+        pid = pids[0]
         return pid if os.path.samefile("/proc/%d/exe" % pid, self.program[0]) else None
 
     def address(self, address):
