@@ -60,7 +60,7 @@ rpcd_librpcapi_a_SOURCES += \
 noinst_LIBRARIES += rpcd/librpctls.a
 rpcd_librpctls_a_SOURCES = \
 	rpcd/tls/provider.c rpcd/tls/provider.h rpcd/tls/tickets.c rpcd/tls/tickets.h rpcd/tls/handshakes.c \
-	rpcd/tls/handshakes.h rpcd/tls/identity.c rpcd/tls/socket_bio.c rpcd/tls/peer_name.c rpcd/tls/tls_conn.c \
+	rpcd/tls/handshakes.h rpcd/tls/identity.c rpcd/tls/peer_name.c rpcd/tls/tls_conn.c \
 	rpcd/tls/tls_server.c rpcd/tls/tls_server.h rpcd/tls/tls_int.h rpcd/tls/tls_renewal.c rpcd/tls/tls_renewal.h
 rpcd_librpctls_a_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
 # In its place, for a program without OpenSSL.

@@ -20,29 +20,30 @@
  */
 #define STEP_BYTES_MAX (TLS_HANDSHAKE_BYTES_MAX + (64u << 10))
 
-struct wire {
-	int fd;
-	size_t bytes;			/* in this step */
-	bool ended;			/* the socket has no more, for good */
-};
-
 static int
 wire_read(BIO *bio, char *dst, size_t room, size_t *got)
 {
-	struct wire *w = BIO_get_data(bio);
+	struct tls_wire *w = BIO_get_data(bio);
 	ssize_t n;
 
 	BIO_clear_retry_flags(bio);
-	if (w->bytes >= STEP_BYTES_MAX) {
+	if (w->aside != NULL) {
+		errno = EAGAIN;
+		BIO_set_retry_read(bio);
+		return 0;
+	}
+	if (w->step_bytes >= w->step_max) {
 		errno = EPROTO;
 		return 0;
 	}
-	if ((n = stream_socket_read(w->fd, dst, room, false)) > 0) {
-		w->bytes += (size_t)n;
+	n = stream_socket_read(w->fd, dst, room, false);
+	w->drained = n < (ssize_t)room;
+	if (n > 0) {
+		w->step_bytes += (uint32_t)n;
 		*got = (size_t)n;
 		return 1;
 	}
-	w->ended = n == 0;
+	w->ended = w->ended || n == 0;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		BIO_set_retry_read(bio);
 	return 0;
@@ -51,11 +52,16 @@ wire_read(BIO *bio, char *dst, size_t room, size_t *got)
 static int
 wire_write(BIO *bio, const char *src, size_t n, size_t *done)
 {
-	const struct wire *w = BIO_get_data(bio);
+	struct tls_wire *w = BIO_get_data(bio);
 	struct iovec part = { (void *)(uintptr_t)src, n };
 	ssize_t sent;
 
 	BIO_clear_retry_flags(bio);
+	if (w->aside != NULL) {
+		buf_put(w->aside, src, n);
+		*done = n;
+		return !w->aside->failed;
+	}
 	if ((sent = stream_socket_write(w->fd, &part, 1)) >= 0) {
 		*done = (size_t)sent;
 		return 1;
@@ -68,7 +74,7 @@ wire_write(BIO *bio, const char *src, size_t n, size_t *done)
 static long
 wire_control(BIO *bio, int what, long number UNUSED, void *arg UNUSED)
 {
-	const struct wire *w = BIO_get_data(bio);
+	const struct tls_wire *w = BIO_get_data(bio);
 
 	return what == BIO_CTRL_EOF ? w->ended : what == BIO_CTRL_FLUSH;
 }
@@ -76,7 +82,10 @@ wire_control(BIO *bio, int what, long number UNUSED, void *arg UNUSED)
 static int
 wire_destroy(BIO *bio)
 {
-	free(BIO_get_data(bio));
+	struct tls_wire *w = BIO_get_data(bio);
+
+	if (w != NULL && w->owned)
+		free(w);
 	return 1;
 }
 
@@ -103,20 +112,30 @@ make_wire_method(void)
 }
 
 bool
-tls_session_set_socket(SSL *s, int fd)
+tls_session_set_wire(SSL *s, struct tls_wire *w)
 {
-	struct wire *w = malloc(sizeof(*w));
-	BIO *bio = w == NULL || wire_method == NULL ? NULL : BIO_new(wire_method);
+	BIO *bio = wire_method == NULL ? NULL : BIO_new(wire_method);
 
-	if (bio == NULL) {
-		free(w);
+	if (bio == NULL)
 		return false;
-	}
-	*w = (struct wire){ .fd = fd };
 	BIO_set_data(bio, w);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(s, bio, bio);
 	return true;
+}
+
+bool
+tls_session_set_socket(SSL *s, int fd)
+{
+	struct tls_wire *w = malloc(sizeof(*w));
+
+	if (w == NULL)
+		return false;
+	*w = (struct tls_wire){ .fd = fd, .step_max = STEP_BYTES_MAX, .owned = true };
+	if (tls_session_set_wire(s, w))
+		return true;
+	free(w);
+	return false;
 }
 
 /* Another step of it, if its bytes are those of our socket. */
@@ -127,7 +146,7 @@ begin_step(SSL *s)
 
 	ERR_clear_error();
 	if (wire_method != NULL && bio != NULL && BIO_method_type(bio) == wire_type)
-		((struct wire *)BIO_get_data(bio))->bytes = 0;
+		((struct tls_wire *)BIO_get_data(bio))->step_bytes = 0;
 	errno = 0;
 }
 

@@ -9,7 +9,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/net/stream.h"
 
@@ -35,11 +37,24 @@ enum tv_err tls_begin(char *errbuf, size_t cap);
  */
 bool tls_context_prepare(struct ssl_ctx_st *ctx);
 
+/* Where a session's bytes come from and go to; mostly a part of its owner's structure, and outlives the session. */
+struct tls_wire {
+	int fd;				/* non-blocking; stays the owner's */
+	uint32_t step_max;		/* bytes of the socket that one step of the session may take: EPROTO beyond */
+	uint32_t step_bytes;		/* that it has taken */
+	struct buf *aside;		/* not NULL: nothing is read, and what is written waits here, as in a thread */
+	bool ended;			/* the socket has said its end */
+	bool drained;			/* the socket had no more when it was read last */
+	bool owned;			/* by the session */
+};
+
 /*
- * Its bytes are those of this socket, which stays the caller's: they raise no signal, and one step of the session reads
- * a bounded number of them, whatever the peer sends.  For one on another BIO the caller has to see to that.  After
- * tls_begin().  False: no memory.
+ * Its bytes are those of this wire: they raise no signal, and one step of the session reads a bounded number of them,
+ * whatever the peer sends.  For one on another BIO the caller has to see to that.  After tls_begin().  False: no
+ * memory.
  */
+bool tls_session_set_wire(struct ssl_st *s, struct tls_wire *w);
+/* The same with a wire of its own on this socket, with bounds for a client. */
 bool tls_session_set_socket(struct ssl_st *s, int fd);
 
 /*

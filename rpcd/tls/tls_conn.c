@@ -15,6 +15,12 @@
 #include "common/net/tls.h"
 #include "rpcd/tls/tls_int.h"
 
+/*
+ * Bytes of the socket for one step of a session: two records, one of which may have no data; a handshake needs these
+ * for a client's certificates.  More are a flood of records without data (keys that are renewed, RFC 8446, 4.6.3), and
+ * would keep the loop: each costs more than its few bytes say.
+ */
+#define STEP_BYTES_MAX (36u << 10)
 #define OUT_MAX (1u << 20)		/* our first flight: the chain, and names of authorities */
 #define DROP_BYTES 4096
 
@@ -27,25 +33,21 @@ struct tls_conn *
 tls_accept(struct tls_server *s, int fd, void (*changed)(void *ctx), void *ctx)
 {
 	struct tls_conn *t;
-	BIO *bio;
 
 	if (s->identity == NULL || (t = calloc(1, sizeof(*t))) == NULL)
 		return NULL;
 	t->server = s;
-	t->fd = fd;
+	t->wire = (struct tls_wire){ .fd = fd, .step_max = STEP_BYTES_MAX };
 	t->changed = changed;
 	t->ctx = ctx;
 	t->deadline = mono_add(clock_mono(), s->conf.handshake_timeout);
 	t->ssl = SSL_new(s->identity->ssl);
-	bio = t->ssl == NULL ? NULL : wire_new(t);
-	if (bio == NULL || SSL_set_app_data(t->ssl, t) != 1) {
-		BIO_free(bio);
+	if (t->ssl == NULL || SSL_set_app_data(t->ssl, t) != 1 || !tls_session_set_wire(t->ssl, &t->wire)) {
 		SSL_free(t->ssl);
 		free(t);
 		ERR_clear_error();
 		return NULL;
 	}
-	SSL_set_bio(t->ssl, bio, bio);
 	SSL_set_accept_state(t->ssl);
 	t->identity = s->identity;
 	t->identity->shares++;
@@ -112,7 +114,7 @@ conn_hello(SSL *ssl, int *alert, void *arg UNUSED)
 	struct span name = asked_name(ssl);
 	uint8_t lower[TLSEXT_MAXLEN_host_name], bound[BINDING_BYTES];
 
-	if (t->away != NULL && t->away->in_thread) {
+	if (t->wire.aside != NULL) {
 		*alert = SSL_AD_UNEXPECTED_MESSAGE;
 		return SSL_CLIENT_HELLO_ERROR;
 	}
@@ -133,7 +135,7 @@ conn_certificate(SSL *ssl, void *arg UNUSED)
 {
 	const struct tls_conn *t = SSL_get_app_data(ssl);
 
-	return t->away != NULL && t->away->in_thread ? 1 : -1;
+	return t->wire.aside != NULL ? 1 : -1;
 }
 
 void
@@ -142,14 +144,14 @@ conn_work(struct handshake *k)
 	struct away *a = MAP_ENTRY((void *)k, struct away, handshake);
 	char why[TLS_WHY_BYTES];
 
-	a->in_thread = true;
+	a->conn->wire.aside = &a->out;
 	tls_provider_sign_until(a->deadline);
 	/* It ends where more is to be read, and goes on from there; or fails, and fails again. */
 	a->result = tls_session_shake(a->conn->ssl, why);
 	a->reason = a->result < 0 ? ERR_peek_last_error() : 0;
 	a->signing = tls_provider_signed();
 	ERR_clear_error();
-	a->in_thread = false;
+	a->conn->wire.aside = NULL;
 }
 
 /* -- handshakes: on the loop ------------------------------------------------- */
@@ -200,7 +202,7 @@ conn_leave(struct tls_conn *t)
 		buf_init(&t->away->out, OUT_MAX);
 	}
 	t->away->result = 0;
-	if (handshakes_put(s->handshakes, &t->away->handshake, peer_source(t->fd)))
+	if (handshakes_put(s->handshakes, &t->away->handshake, peer_source(t->wire.fd)))
 		return 0;
 	s->stats.refused_full++;
 	t->failed = true;
@@ -215,8 +217,8 @@ explain_https(const struct tls_conn *t)
 	uint8_t rest[DROP_BYTES];
 
 	/* What is unread when the socket is closed would have it reset, and the sentence lost. */
-	(void)stream_socket_read(t->fd, rest, sizeof(rest), false);
-	(void)stream_socket_write(t->fd, &part, 1);
+	(void)stream_socket_read(t->wire.fd, rest, sizeof(rest), false);
+	(void)stream_socket_write(t->wire.fd, &part, 1);
 }
 
 static uint64_t *
@@ -302,13 +304,30 @@ conn_stands(struct tls_conn *t)
 	return 1;
 }
 
+/* Writes what waits in memory: true: all of it has left, or cannot. */
+static bool
+flush_away(struct tls_conn *t)
+{
+	struct buf *out = &t->away->out;
+
+	while (out->len > 0) {
+		struct iovec part = { out->data, out->len };
+		ssize_t n = stream_socket_write(t->wire.fd, &part, 1);
+
+		if (n < 0)
+			return errno != EAGAIN && errno != EINTR;	/* the session finds out */
+		buf_drop(out, (size_t)n);
+	}
+	return true;
+}
+
 /* After a thread had it: what it wrote leaves, before anything else. */
 static int
 conn_resume(struct tls_conn *t)
 {
 	struct away *a = t->away;
 
-	if (!wire_flush(t))
+	if (!flush_away(t))
 		return 0;
 	if (a->result < 0) {
 		const char *why = ERR_reason_error_string(a->reason);
@@ -330,7 +349,6 @@ tls_shake(struct tls_conn *t)
 		return t->failed ? -1 : t->stands;
 	if (t->away != NULL && (rc = conn_resume(t)) <= 0)
 		return rc;
-	t->step_bytes = 0;
 	rc = tls_session_shake(t->ssl, why);
 	if (rc == 1)
 		return conn_stands(t);
@@ -388,7 +406,6 @@ conn_read(void *sealed, void *dst, size_t room)
 		errno = EPROTO;
 		return -1;
 	}
-	t->step_bytes = 0;
 	n = tls_seal.read(t->ssl, dst, room);
 	t->failed = n < 0 && errno != EAGAIN;
 	return n;
@@ -420,13 +437,13 @@ conn_is_pending(const void *sealed)
 void
 tls_has_news(struct tls_conn *t)
 {
-	t->drained = false;
+	t->wire.drained = false;
 }
 
 bool
 tls_may_have_more(const struct tls_conn *t)
 {
-	return !t->drained || conn_is_pending(t);
+	return !t->wire.drained || conn_is_pending(t);
 }
 
 const struct stream_seal tls_conn_seal = { .read = conn_read, .write = conn_write, .is_pending = conn_is_pending };

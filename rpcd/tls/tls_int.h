@@ -5,7 +5,6 @@
  *	identity.c	what a server is at a time: a context of OpenSSL, and what binds tickets to it
  *	tickets.c	keys of session tickets
  *	handshakes.c	threads
- *	socket_bio.c	a session's bytes: the socket, or memory while a thread has it
  *	peer_name.c	the name in a client's certificate
  *	tls_conn.c	sessions
  *	tls_server.c	the life of all
@@ -16,6 +15,7 @@
 #include <openssl/ssl.h>
 
 #include "common/base/log.h"
+#include "common/net/tls.h"
 #include "rpcd/tls/handshakes.h"
 #include "rpcd/tls/provider.h"
 #include "rpcd/tls/tickets.h"
@@ -35,7 +35,6 @@ struct tls_server {
 	struct tls_provider *provider;
 	struct tickets *tickets;
 	struct handshakes *handshakes;
-	BIO_METHOD *wire;
 	struct identity *identity;	/* NULL: none yet */
 	struct tls_server_stats stats;	/* but for what handshakes.c counts */
 	struct log_limit refusals;
@@ -50,7 +49,6 @@ struct away {
 	int result;			/* what came of it: as tls_session_shake() */
 	unsigned long reason;		/* OpenSSL's error, with -1 */
 	enum tv_err signing;		/* what the signer said */
-	bool in_thread;			/* the thread works on the session; read there alone, and without a thread */
 	bool abandoned;			/* by the loop: tls_end() was called meanwhile */
 };
 
@@ -63,25 +61,15 @@ struct tls_conn {
 	void *ctx;
 	struct away *away;		/* owned; NULL: no thread had it, or it is done with that */
 	struct mono deadline;		/* of the handshake's signature */
-	int fd;
-	uint32_t step_bytes;		/* of the socket, in one read or one step of the handshake */
+	struct tls_wire wire;		/* `aside` is set by the thread that works on the session */
 	bool stands;			/* the handshake is done */
 	bool failed;			/* nothing goes on here */
-	bool ended;			/* the socket has said its end */
-	bool drained;			/* the socket had no more when it was read last */
 };
 
 /* -- identity.c -- */
 /* NULL: a sentence is in errbuf. */
 struct identity *identity_new(struct tls_server *s, const struct tls_identity *id, char *errbuf, size_t cap);
 void identity_release(struct identity *i);	/* a share; NULL: nothing */
-
-/* -- socket_bio.c -- */
-/* For sessions whose extra data 0 is their struct tls_conn.  NULL: no memory. */
-BIO_METHOD *wire_method_new(void);
-BIO *wire_new(const struct tls_conn *t);
-/* Writes what waits in memory: true: all of it has left, or cannot. */
-bool wire_flush(struct tls_conn *t);
 
 /* -- peer_name.c -- */
 /* As tls_peer_san() says; the caller's.  NULL: no memory. */

@@ -32,13 +32,12 @@ tls_server_new(const struct tls_server_conf *conf)
 	s->provider = tls_provider_new(conf->sign, conf->ctx);
 	if (s->provider != NULL)
 		s->tickets = tickets_new(conf->loop, tls_provider_library(s->provider));
-	s->wire = wire_method_new();
 	s->handshakes = handshakes_new(&(struct handshakes_conf){
 		.loop = conf->loop, .threads_max = THREADS,
 		.waiting_max = conf->waiting_max > 0 ? conf->waiting_max : WAITING_MAX,
 		.work = conn_work, .done = conn_returned, .refused = conn_displaced,
 	});
-	if (s->provider != NULL && s->tickets != NULL && s->wire != NULL && s->handshakes != NULL)
+	if (s->provider != NULL && s->tickets != NULL && s->handshakes != NULL)
 		return s;
 	tls_server_free(s);
 	return NULL;
@@ -72,7 +71,6 @@ tls_server_free(struct tls_server *s)
 	handshakes_free(s->handshakes);		/* its threads' sessions, too */
 	identity_release(s->identity);
 	tickets_free(s->tickets);
-	BIO_meth_free(s->wire);
 	tls_provider_free(s->provider);
 	free(s);
 }
