@@ -36,7 +36,7 @@ START_TEST(a_burst_and_then_the_rate)
 	ck_assert_int_gt(bucket_wait(at, &r, now), 0);
 	n = taken(&at, &r, now + 10 * S, asked);
 	ck_assert_msg(n == rates[_i].in_ten_seconds || n == rates[_i].in_ten_seconds + 1, "%u", n);
-	/* However long nobody asked, no more than the burst is there. */
+	/* However long there was no request, no more than the burst is there. */
 	n = taken(&at, &r, now + 100000 * S, asked);
 	ck_assert_uint_eq(n, rates[_i].first);
 }
